@@ -1,0 +1,301 @@
+/* Envelope: see envelope.h. Pure functions over bytes, any thread. */
+#include "envelope.h"
+
+#include <string.h>
+
+#include "frame.h"
+#include "wire.h"
+
+enum field {
+	F_TO = 1,
+	F_ALIAS = 2,
+	F_EVENT = 3,
+	F_PAYLOAD = 4,
+	F_SEQ = 5,
+	F_CALL = 6,
+	F_RE = 7,
+	F_STATUS = 8,
+	F_ID = 9,
+	F_FROM = 10,
+	F_TIMEOUT_MS = 11,
+	F_LEVEL = 12,
+	F_FLAGS = 13,
+	F_ATTEMPT = 14,
+	F_HEADERS = 15,
+	F_LATE_NS = 16,
+};
+
+enum { FRAME_ENVELOPES_TAG = 1 << 3 | WIRE_BYTES };
+
+/* 1 for [A-Za-z0-9_./-] */
+static const uint8_t name_bytes[256] = {
+	['-'] = 1,
+	['.'] = 1,
+	['/'] = 1,
+	['0' ... '9'] = 1,
+	['A' ... 'Z'] = 1,
+	['_'] = 1,
+	['a' ... 'z'] = 1,
+};
+
+bool
+name_is_valid(const char *name, size_t size, size_t max)
+{
+	const uint8_t *p = (const uint8_t *)name;
+	unsigned good = 1;
+
+	if (!size || size > max)
+		return false;
+	for (size_t i = 0; i < size; i++)
+		good &= name_bytes[p[i]];
+	return good;
+}
+
+/* Fields of type bytes and string are not numbers: a wrong wire type. */
+static int
+set_number(struct envelope *e, uint32_t field, uint64_t value)
+{
+	switch (field) {
+	case F_TO:
+		e->to = value;
+		return 0;
+	case F_SEQ:
+		e->seq = value;
+		return 0;
+	case F_CALL:
+		e->call = value;
+		return 0;
+	case F_RE:
+		e->re = value;
+		return 0;
+	case F_STATUS:
+		e->status = (uint32_t)value;
+		return 0;
+	case F_ID:
+		e->id = value;
+		return 0;
+	case F_FROM:
+		e->from = value;
+		return 0;
+	case F_TIMEOUT_MS:
+		e->timeout_ms = (uint32_t)value;
+		return 0;
+	case F_LEVEL: /* an unknown level stays unknown: 255 */
+		e->level = value > UINT8_MAX ? UINT8_MAX : (uint8_t)value;
+		return 0;
+	case F_FLAGS:
+		e->flags = (uint32_t)value;
+		return 0;
+	case F_ATTEMPT:
+		e->attempt = (uint32_t)value;
+		return 0;
+	case F_LATE_NS:
+		e->late_ns = value;
+		return 0;
+	case F_ALIAS:
+	case F_EVENT:
+	case F_PAYLOAD:
+	case F_HEADERS:
+		return ENVELOPE_E_MALFORMED;
+	default:
+		return 0;
+	}
+}
+
+static bool
+header_is_valid(const uint8_t *p, size_t size)
+{
+	const uint8_t *end = p + size;
+	struct wire_field f, name = {0};
+
+	while (p < end) {
+		if (!wire_next(&p, end, &f))
+			return false;
+		if (f.field <= 2 && f.type != WIRE_BYTES)
+			return false;
+		if (f.field == 1)
+			name = f;
+	}
+	return name_is_valid(
+		(const char *)name.data, name.size, ENVELOPE_EVENT_MAX);
+}
+
+/* Add the header field in [start, end) to those before it. */
+static int
+add_header(struct envelope *e, const uint8_t *start, const struct wire_field *f)
+{
+	size_t size = (size_t)(f->data + f->size - start);
+
+	if (e->headers_size && e->headers + e->headers_size != start)
+		return ENVELOPE_E_HEADERS;
+	if (size > ENVELOPE_HEADERS_MAX - e->headers_size)
+		return ENVELOPE_E_HEADERS;
+	if (!header_is_valid(f->data, f->size))
+		return ENVELOPE_E_HEADERS;
+	if (!e->headers_size)
+		e->headers = start;
+	e->headers_size += (uint32_t)size;
+	return 0;
+}
+
+static int
+set_bytes(struct envelope *e, const uint8_t *start, const struct wire_field *f)
+{
+	const char *text = (const char *)f->data;
+
+	switch (f->field) {
+	case F_PAYLOAD:
+		e->payload = f->data;
+		e->payload_size = (uint32_t)f->size;
+		return 0;
+	case F_EVENT:
+		if (f->size &&
+			!name_is_valid(text, f->size, ENVELOPE_EVENT_MAX))
+			return ENVELOPE_E_NAME;
+		e->event = text;
+		e->event_size = (uint8_t)f->size;
+		return 0;
+	case F_ALIAS:
+		if (f->size &&
+			!name_is_valid(text, f->size, ENVELOPE_ALIAS_MAX))
+			return ENVELOPE_E_NAME;
+		e->alias = text;
+		e->alias_size = (uint16_t)f->size;
+		return 0;
+	case F_HEADERS:
+		return add_header(e, start, f);
+	default: /* numbers, or fields of a later version */
+		return f->field <= F_LATE_NS ? ENVELOPE_E_MALFORMED : 0;
+	}
+}
+
+int
+envelope_decode(struct envelope *e, const uint8_t *data, size_t size)
+{
+	const uint8_t *p = data, *end = data + size;
+
+	memset(e, 0, sizeof(*e));
+	if (size > UINT32_MAX)
+		return ENVELOPE_E_MALFORMED;
+	while (p < end) {
+		const uint8_t *start = p;
+		struct wire_field f;
+		int r;
+
+		if (!wire_next(&p, end, &f))
+			return ENVELOPE_E_MALFORMED;
+		if (f.type == WIRE_VARINT)
+			r = set_number(e, f.field, f.number);
+		else if (f.type == WIRE_BYTES)
+			r = set_bytes(e, start, &f);
+		else
+			r = f.field <= F_LATE_NS ? ENVELOPE_E_MALFORMED : 0;
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+size_t
+envelope_bound(const struct envelope *e)
+{
+	return (size_t)ENVELOPE_ROOM + e->alias_size + e->event_size +
+	       e->payload_size + e->headers_size;
+}
+
+static inline uint8_t *
+put_number(uint8_t *p, enum field field, uint64_t value)
+{
+	if (!value)
+		return p;
+	*p++ = (uint8_t)(field << 3 | WIRE_VARINT);
+	if (value < 0x80) {
+		*p++ = (uint8_t)value;
+		return p;
+	}
+	return p + varint_put(p, value);
+}
+
+static inline uint8_t *
+put_bytes(uint8_t *p, enum field field, const void *data, size_t size)
+{
+	if (!size)
+		return p;
+	*p++ = (uint8_t)(field << 3 | WIRE_BYTES);
+	if (size < 0x80)
+		*p++ = (uint8_t)size;
+	else
+		p += varint_put(p, size);
+	memcpy(p, data, size);
+	return p + size;
+}
+
+size_t
+envelope_encode(const struct envelope *e, uint8_t *out)
+{
+	uint8_t *p = out;
+
+	p = put_number(p, F_TO, e->to);
+	p = put_bytes(p, F_ALIAS, e->alias, e->alias_size);
+	p = put_bytes(p, F_EVENT, e->event, e->event_size);
+	p = put_bytes(p, F_PAYLOAD, e->payload, e->payload_size);
+	p = put_number(p, F_SEQ, e->seq);
+	p = put_number(p, F_CALL, e->call);
+	p = put_number(p, F_RE, e->re);
+	p = put_number(p, F_STATUS, e->status);
+	p = put_number(p, F_ID, e->id);
+	p = put_number(p, F_FROM, e->from);
+	p = put_number(p, F_TIMEOUT_MS, e->timeout_ms);
+	p = put_number(p, F_LEVEL, e->level);
+	p = put_number(p, F_FLAGS, e->flags);
+	p = put_number(p, F_ATTEMPT, e->attempt);
+	if (e->headers_size) {
+		memcpy(p, e->headers, e->headers_size);
+		p += e->headers_size;
+	}
+	if (e->late_ns) { /* the one field whose tag takes two bytes */
+		p += varint_put(p, F_LATE_NS << 3 | WIRE_VARINT);
+		p += varint_put(p, e->late_ns);
+	}
+	return (size_t)(p - out);
+}
+
+/* Bytes of one number field. */
+static inline size_t
+number_size(uint64_t value)
+{
+	return value ? 1 + varint_size(value) : 0;
+}
+
+static inline size_t
+bytes_size(size_t size)
+{
+	return size ? 1 + varint_size(size) + size : 0;
+}
+
+size_t
+envelope_size(const struct envelope *e)
+{
+	size_t n = number_size(e->to) + bytes_size(e->alias_size) +
+		   bytes_size(e->event_size) + bytes_size(e->payload_size) +
+		   number_size(e->seq) + number_size(e->call) +
+		   number_size(e->re) + number_size(e->status) +
+		   number_size(e->id) + number_size(e->from) +
+		   number_size(e->timeout_ms) + number_size(e->level) +
+		   number_size(e->flags) + number_size(e->attempt) +
+		   e->headers_size;
+
+	return n + (e->late_ns ? 2 + varint_size(e->late_ns) : 0);
+}
+
+size_t
+envelope_encode_frame(const struct envelope *e, uint8_t *out)
+{
+	size_t size = envelope_size(e);
+	uint8_t *p = out;
+
+	p += varint_put(p, 1 + varint_size(size) + size);
+	*p++ = FRAME_ENVELOPES_TAG;
+	p += varint_put(p, size);
+	return (size_t)(p - out) + envelope_encode(e, p);
+}
