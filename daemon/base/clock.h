@@ -1,0 +1,33 @@
+#pragma once
+/* Clocks behind a small interface, so that tests step time instead of
+ * sleeping. Any thread. */
+#include <stdint.h>
+
+enum { NS_PER_US = 1000, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
+
+struct clock_source {
+	uint64_t (*monotonic_ns)(const struct clock_source *c);
+	uint64_t (*wall_ns)(const struct clock_source *c); /* since the epoch */
+};
+
+extern const struct clock_source clock_system;
+
+static inline uint64_t
+clock_now(const struct clock_source *c)
+{
+	return c->monotonic_ns(c);
+}
+
+static inline uint64_t
+clock_wall(const struct clock_source *c)
+{
+	return c->wall_ns(c);
+}
+
+/* A clock that moves when told to. */
+struct clock_fake {
+	struct clock_source source;
+	uint64_t monotonic_ns, wall_ns;
+};
+void clock_fake_init(struct clock_fake *c);
+void clock_fake_advance(struct clock_fake *c, uint64_t ns); /* both clocks */

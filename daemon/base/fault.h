@@ -1,0 +1,14 @@
+#pragma once
+/* Fault points: FAULT(mailbox_push) is false, until a test arms the point of
+ * that name to fail at its n-th pass. Compiled out with NDEBUG. */
+#include <stdbool.h>
+
+#ifdef NDEBUG
+#define FAULT(name) false
+#else
+#define FAULT(name) fault_hits(#name)
+#endif
+
+/* Fail the @nth pass (1: the next) of the point called @name; 0 disarms. */
+void fault_arm(const char *name, unsigned nth);
+bool fault_hits(const char *name);

@@ -1,0 +1,76 @@
+#pragma once
+/* The loop executor: one libuv loop in one thread, running one scheduler.
+ *
+ * A turn: libuv polls; connections read and post; then, in the check phase,
+ * the scheduler's turn runs sessions; then what was deferred to the end of
+ * the turn runs (each connection writes once); then the outboxes are
+ * published. While there is more to do the loop does not sleep.
+ *
+ * Everything is the loop's thread's, but for loop_inject() and loop_stop(). */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "kernel/sched.h"
+
+/* Something to do at the end of the turn, once however often asked. */
+struct loop_flush {
+	struct loop_flush *next;
+	void (*run)(struct loop_flush *flush);
+	bool queued;
+};
+
+struct loop {
+	uv_loop_t uv;
+	struct sched sched;
+	uv_check_t check;
+	uv_prepare_t prepare;
+	uv_idle_t idle;       /* active while there is more to do */
+	uv_timer_t timer;     /* the scheduler's next timer */
+	uv_poll_t wake;       /* an eventfd */
+	uv_poll_t clock;      /* a timerfd that tells when the wall clock is set */
+	int wake_fd, clock_fd;
+	uint64_t timer_ns;    /* when it is armed for; UINT64_MAX: not */
+	bool busy;            /* idle is active */
+	_Atomic bool stop;
+	_Atomic uint64_t turns; /* for the watchdog: it turns */
+	struct loop_flush *flush_head, **flush_tail;
+	uint8_t *read_buffer; /* LOOP_READ_SIZE bytes, shared by connections */
+	pthread_t thread;
+	bool started;
+};
+
+enum { LOOP_READ_SIZE = 256 * 1024 };
+
+/* Make the loop and its scheduler @index of @k; negative errno. */
+int loop_init(struct loop *l, struct kernel *k, unsigned index);
+/* Closes every handle; after its thread has ended. Negative errno if handles
+ * are still open (a bug; they are logged). */
+int loop_deinit(struct loop *l);
+/* Run in the calling thread until loop_stop(). */
+void loop_run(struct loop *l);
+/* Run in a thread of its own; loop_join() waits for its end. */
+int loop_start(struct loop *l);
+void loop_join(struct loop *l);
+/* Any thread. The loop ends after its turn. */
+void loop_stop(struct loop *l);
+/* Run task->run() on the loop's thread. Any thread. */
+void loop_inject(struct loop *l, struct sched_task *task);
+/* Run flush->run() at the end of this turn. */
+static inline void
+loop_defer(struct loop *l, struct loop_flush *flush)
+{
+	if (flush->queued)
+		return;
+	flush->queued = true;
+	flush->next = NULL;
+	*l->flush_tail = flush;
+	l->flush_tail = &flush->next;
+}
+static inline struct loop *
+loop_of(struct sched *s)
+{
+	return s->executor_data;
+}

@@ -1,0 +1,41 @@
+#pragma once
+/* Pending calls of one scheduler's sessions: who waits for which reply until
+ * when. A sleep is a call that nobody answers. One thread.
+ *
+ * An id is scheduler, slot and generation, so that a late reply finds nobody
+ * rather than somebody else. */
+#include <stdint.h>
+
+#include "kernel/timers.h"
+
+struct call {
+	struct timer timer; /* the deadline; TIMER_CALL */
+	uint64_t id;        /* 0: free */
+	uint64_t session;   /* the caller */
+	uint64_t token;     /* the caller's own */
+	uint32_t incarnation; /* of the caller, when it called */
+	uint32_t next_free;
+};
+
+struct calls {
+	struct call **blocks; /* of CALLS_BLOCK each: calls do not move */
+	uint32_t n_blocks;
+	uint32_t free;        /* slot + 1; 0: none */
+	uint32_t n;           /* pending */
+	unsigned sched;       /* index, goes into the ids */
+};
+
+enum { CALLS_BLOCK = 256, CALLS_SCHED_BITS = 6, CALLS_SLOT_BITS = 24 };
+
+void calls_init(struct calls *c, unsigned sched);
+void calls_deinit(struct calls *c);
+/* A new pending call, its deadline not armed yet; NULL: out of memory. */
+struct call *calls_add(struct calls *c);
+struct call *calls_find(struct calls *c, uint64_t id); /* NULL: none */
+void calls_remove(struct calls *c, struct call *call);
+/* Which scheduler's calls an id belongs to. */
+static inline unsigned
+call_sched(uint64_t id)
+{
+	return id & ((1u << CALLS_SCHED_BITS) - 1);
+}

@@ -1,0 +1,68 @@
+#pragma once
+/* Delays: events that become due later, by elapsed time or at a wall-clock
+ * time, once or again and again. Each lives on the scheduler that set it and
+ * goes, when due, to whoever holds its alias then. One thread. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "kernel/timers.h"
+
+struct alias;
+struct msg;
+struct sched;
+struct session;
+
+struct delay {
+	struct timer timer;  /* TIMER_DELAY */
+	struct list owned;   /* in session.delays, if to its owner itself */
+	struct msg *msg;     /* an admitted event */
+	struct alias *alias; /* a reference; NULL: to session `msg->to` */
+	uint64_t id;         /* 0: free */
+	uint64_t owner;      /* session that set it */
+	uint64_t repeat_ns;  /* 0: once */
+	bool wall;
+	uint32_t next_free;
+};
+
+struct delays {
+	struct delay **slots;
+	uint32_t n_slots, free, n;
+	unsigned sched;
+};
+
+enum {
+	DELAY_E_LIMIT = 1,    /* MaxTimers= is reached */
+	DELAY_E_NO_ALIAS = 2,
+	DELAY_E_FIRED = 3,    /* no such timer: fired, cancelled or never was */
+};
+
+/* Where and when: exactly one of @alias and @to; @due_ns is of the monotonic
+ * clock, or of the wall clock if @wall. */
+struct delay_init {
+	const char *alias;
+	uint32_t alias_size;
+	uint64_t to;
+	uint64_t due_ns;
+	uint64_t repeat_ns;
+	bool wall;
+};
+
+/* Set @m, with its event and payload, to be posted when due. Consumes @m on
+ * success. 0, DELAY_E_LIMIT, DELAY_E_NO_ALIAS or -ENOMEM. @owner may be NULL. */
+int delay_set(struct sched *s, struct session *owner,
+	const struct delay_init *init, struct msg *m, uint64_t *id);
+/* Cancel on the scheduler that holds it, see delay_sched(). */
+int delay_cancel(struct sched *s, uint64_t id);
+/* All that @owner set for itself: it stops. */
+void delays_cancel_owned(struct sched *s, struct session *owner);
+void delay_fire(struct sched *s, struct timer *timer); /* it is due */
+static inline unsigned
+delay_sched(uint64_t id)
+{
+	return id & 63;
+}
+/* The pending delay of the smallest id above @after, or NULL: for pages. */
+struct delay *delays_next(struct delays *d, uint64_t after);
+void delays_init(struct delays *d, unsigned sched);
+void delays_deinit(struct sched *s);

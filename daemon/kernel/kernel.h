@@ -1,0 +1,60 @@
+#pragma once
+/* Kernel: what all schedulers share, and nothing else: aliases, the table of
+ * sessions, limits and the clock. No sockets, no libuv, no files. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "kernel/alias.h"
+#include "kernel/epoch.h"
+
+struct sched;
+struct session;
+
+enum {
+	KERNEL_LOOPS_MAX = 64,
+	SESSION_SLOT_BITS = 24, /* 16 million sessions at once */
+	SESSION_CHUNK_BITS = 10,
+	SESSION_CHUNKS = 1 << (SESSION_SLOT_BITS - SESSION_CHUNK_BITS),
+};
+
+/* Sessions by id. An id is a slot and, above it, how often that slot has been
+ * used: looked up with two loads, never used again. */
+struct sessions {
+	pthread_mutex_t lock; /* of all but reading chunks */
+	_Atomic(struct session *) *chunks;
+	struct session *free;
+	uint32_t n_slots;
+	_Atomic uint32_t n;   /* sessions that exist */
+};
+
+/* From eventd.conf; see eventd.conf(5). Fixed while the daemon runs. */
+struct kernel_limits {
+	uint32_t max_sessions;
+	uint32_t max_timers;    /* a scheduler's delays */
+	uint32_t max_calls;     /* a session's outstanding calls */
+	uint32_t budget;        /* events a session handles in one go */
+	uint32_t turn_budget;   /* events a scheduler handles in one turn */
+	uint32_t call_timeout_ms;
+	uint32_t max_payload;   /* bytes */
+};
+extern const struct kernel_limits kernel_limits_default;
+
+struct kernel {
+	struct epoch epoch;
+	struct aliases aliases;
+	struct sessions sessions;
+	struct kernel_limits limits;
+	const struct clock_source *clock;
+	struct sched *scheds[KERNEL_LOOPS_MAX];
+	unsigned n_scheds;
+	_Atomic uint64_t late_replies;
+	_Atomic bool stopping; /* no new events from outside */
+};
+
+/* 0 or -ENOMEM. Schedulers are added by sched_init(), before any runs. */
+int kernel_init(struct kernel *k, const struct kernel_limits *limits,
+	const struct clock_source *clock);
+void kernel_deinit(struct kernel *k); /* after all schedulers */

@@ -1,0 +1,139 @@
+#pragma once
+/* Message: what travels between sessions. One allocation holds the header,
+ * the payload and the names that are not static.
+ *
+ * A message has one owner at a time: who made it, then the mailbox it was
+ * pushed to, then the session that handles it. It crosses threads only as a
+ * whole, through the inbox of a scheduler. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernel/timers.h"
+
+struct sched;
+
+enum msg_op {
+	MSG_EVENT,  /* to a mailbox */
+	MSG_REPLY,  /* to a pending call: call says which, status how it went */
+	MSG_SETTLE, /* to the poster: seq and status of a post of its own */
+	MSG_TASK,   /* run a function on the scheduler's thread */
+};
+
+enum msg_flag {
+	MSG_ACK = 1,       /* the sender is told the fate, by its seq */
+	MSG_MAY_PARK = 2,  /* waits for room instead of being refused */
+	MSG_ADMITTED = 4,  /* counted as accepted */
+	MSG_REPLIED = 8,   /* its call has been answered */
+	MSG_HEAP = 16,     /* not from the pool */
+	MSG_DELAYED = 32,  /* held by a timer, or was */
+};
+
+enum { MSG_PAYLOAD_MAX = 1 << 30 };
+
+struct msg {
+	struct timer timer; /* the queue link is timer.next, see msg_next() */
+	uint64_t id;
+	uint64_t from;    /* session, 0: none */
+	uint64_t to;      /* session */
+	uint64_t call;    /* nonzero: a reply is expected or this is one */
+	uint64_t seq;     /* with MSG_ACK: the sender's number for it */
+	uint64_t late_ns; /* fired from a delay: this late */
+	const char *event; /* NUL-terminated */
+	uint32_t size;    /* payload bytes */
+	uint32_t headers_size; /* encoded headers, behind the payload */
+	uint16_t handler; /* index into the target kind's handlers + 1, or 0 */
+	uint8_t op;
+	uint8_t flags;
+	uint8_t level;    /* EVD level that settles it */
+	uint8_t event_size;
+	uint8_t attempt;
+	uint8_t pool_class;
+	uint32_t status;  /* MSG_REPLY, MSG_SETTLE */
+	uint8_t data[];   /* payload, NUL, headers, event name, NUL */
+};
+
+static inline struct msg *
+msg_next(const struct msg *m)
+{
+	return (struct msg *)m->timer.next;
+}
+
+static inline void
+msg_link(struct msg *m, struct msg *next)
+{
+	m->timer.next = (struct timer *)next;
+}
+
+static inline const uint8_t *
+msg_headers(const struct msg *m)
+{
+	return m->data + m->size + 1;
+}
+
+/* A first-in first-out chain through msg_next(). */
+struct msg_queue {
+	struct msg *head, *tail;
+};
+
+static inline void
+msg_queue_push(struct msg_queue *q, struct msg *m)
+{
+	msg_link(m, NULL);
+	if (q->head)
+		msg_link(q->tail, m);
+	else
+		q->head = m;
+	q->tail = m;
+}
+
+static inline struct msg *
+msg_queue_pop(struct msg_queue *q)
+{
+	struct msg *m = q->head;
+
+	if (m)
+		q->head = msg_next(m);
+	return m;
+}
+
+/* Free lists of messages by size class, one per scheduler; not thread-safe.
+ * A message may be freed to another pool than it came from. */
+enum { MSG_CLASSES = 6 };
+
+struct msg_pool {
+	struct msg *free[MSG_CLASSES];
+	uint32_t n_free[MSG_CLASSES];
+};
+
+void msg_pool_init(struct msg_pool *p);
+void msg_pool_deinit(struct msg_pool *p);
+
+/**
+ * msg_new() - an event with a payload
+ * @event:      name, copied unless @event_static
+ * @data:       payload of @size bytes, copied; NULL leaves it to the caller
+ * @headers:    encoded headers, copied; may be NULL
+ *
+ * Return: the message with all else zero, or NULL when out of memory.
+ */
+struct msg_init {
+	const char *event;
+	uint8_t event_size;
+	bool event_static; /* outlives the message and is NUL-terminated */
+	const void *data;
+	uint32_t size;
+	const void *headers;
+	uint32_t headers_size;
+};
+struct msg *msg_new(struct msg_pool *p, const struct msg_init *init);
+struct msg *msg_free(struct msg_pool *p, struct msg *m);
+/* A copy with the same names, payload, sender and receiver; own op and no
+ * ack, call or id. */
+struct msg *msg_clone(struct msg_pool *p, const struct msg *m);
+/* Bytes that @m counts for in a mailbox. */
+static inline uint32_t
+msg_charge(const struct msg *m)
+{
+	return m->size + m->headers_size;
+}

@@ -1,0 +1,141 @@
+#pragma once
+/* Scheduler: one per loop thread. It holds the run queue of its sessions, the
+ * timers and pending calls made there, and the inbox through which other
+ * schedulers reach it. Everything belongs to its thread, but for the inbox
+ * and the wake-up.
+ *
+ * The path of one event: sched_post() -> the receiver's mailbox (or the
+ * outbox to its home) -> run queue -> sched_turn() -> session_ops.run() ->
+ * msg_end(). */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernel/calls.h"
+#include "kernel/delays.h"
+#include "kernel/kernel.h"
+#include "kernel/msg.h"
+#include "kernel/session.h"
+#include "kernel/timers.h"
+
+/* How whoever runs the scheduler is called back; see exec/. */
+struct executor_ops {
+	const char *name;
+	/* The inbox has become non-empty and the scheduler may be asleep. Any
+	 * thread. */
+	void (*wake)(struct sched *s);
+};
+
+enum {
+	TIMER_CALL = 1,
+	TIMER_DELAY = 2,
+	TIMER_RESTART = 3,
+};
+
+/* A function to run on a scheduler's thread. */
+struct sched_task {
+	struct msg msg;
+	void (*run)(struct sched *s, struct sched_task *task);
+};
+
+struct sched {
+	struct kernel *kernel;
+	const struct executor_ops *executor;
+	void *executor_data;
+	unsigned index;
+	uint64_t now_ns; /* monotonic, of this turn */
+	struct session *run_head, *run_tail;
+	struct session *starts; /* new ones, started by the next turn */
+	struct session *running;
+	uint64_t next_id; /* of messages */
+	struct msg_pool pool;
+	struct timers timers;      /* monotonic */
+	struct timers wall_timers; /* of alarms: wall clock */
+	struct calls calls;
+	struct delays delays;
+	struct counters counters;  /* of all sessions ever, and of delays */
+	uint64_t transit_in, transit_out; /* accepted events that moved home */
+	uint64_t queued;           /* admitted events now, all mailboxes */
+	struct msg_queue outbox[KERNEL_LOOPS_MAX];
+	uint64_t outbox_set;       /* bit i: outbox[i] holds something */
+	struct epoch_reader reader;
+	_Alignas(64) _Atomic(struct msg *) inbox; /* newest batch first */
+	_Atomic bool asleep;
+};
+
+/* Make scheduler @index of @k; -ENOMEM or -ENOSPC. */
+int sched_init(struct sched *s, struct kernel *k, unsigned index,
+	const struct executor_ops *executor, void *executor_data);
+/* Stops and frees every session first. After its thread has ended. */
+void sched_deinit(struct sched *s);
+
+/* ---- posting ------------------------------------------------------------ */
+
+enum {
+	SCHED_E_NO_SESSION = 1, /* `to` is no session (any more) */
+	SCHED_E_FULL = 2,       /* no room, and it may not wait */
+	SCHED_E_FAILED = 3,     /* the session is in the failed state */
+};
+
+/**
+ * sched_post() - post @m to the session m->to
+ *
+ * Consumes @m on success only. With MSG_ACK the sender's ops.settled() tells
+ * the fate once and nothing is returned but 0. Without it, a refusal on the
+ * same scheduler is the return value; on another it ends as a dead letter.
+ *
+ * Return: 0 or SCHED_E_*.
+ */
+int sched_post(struct sched *s, struct msg *m);
+/* EVD_STATUS_* of a SCHED_E_*. */
+int sched_status(int r);
+
+/* Answer @call with @status and @data. Any number of answers may come, the
+ * first counts. -ENOMEM. */
+int sched_reply(struct sched *s, uint64_t call, int status, const void *data,
+	uint32_t size);
+
+/* Every end of an event passes here: its call is answered with @status if
+ * nobody has, its poster is told, it is counted by @end, and freed. */
+enum msg_end {
+	MSG_END_HANDLED,
+	MSG_END_EXPIRED,
+	MSG_END_CANCELLED,
+	MSG_END_DROPPED,
+	MSG_END_DEAD,
+	MSG_END_REFUSED, /* it was never accepted */
+};
+void msg_end(struct sched *s, struct session *owner, struct msg *m,
+	enum msg_end end, int status, const char *text);
+
+/* Run task->run() on the thread of @target. The task is the caller's until
+ * then and the function's from then on. Any scheduler's thread. */
+void sched_run_on(struct sched *s, struct sched *target,
+	struct sched_task *task);
+/* The same from a thread that is no scheduler's. */
+void sched_inject(struct sched *target, struct sched_task *task);
+
+/* ---- for the executor --------------------------------------------------- */
+
+/* One turn: take the inbox, fire timers, start and run sessions up to the
+ * budget, publish the outboxes. True: there is more to do now. */
+bool sched_turn(struct sched *s);
+/* Only the timers, the inbox and the outboxes' part of a turn. */
+void sched_publish(struct sched *s);
+/* When the next timer wants a turn, in ns of the monotonic clock; UINT64_MAX:
+ * never. The wall clock's timers are converted by the present offset. */
+uint64_t sched_next_ns(const struct sched *s);
+/* About to sleep: false if something came meanwhile, then do not. */
+bool sched_sleep(struct sched *s);
+void sched_awake(struct sched *s); /* no longer asleep; reads the clock */
+/* The wall clock was set. */
+void sched_clock_set(struct sched *s);
+
+/* Put a session on the run queue; for the kernel's own files. */
+void sched_enqueue(struct sched *s, struct session *session);
+/* A fresh message id: unique in the daemon, rising on one scheduler. */
+static inline uint64_t
+sched_id(struct sched *s)
+{
+	return (s->next_id++ << 6) | s->index;
+}

@@ -1,0 +1,177 @@
+#pragma once
+/* Session: one actor. Private state behind session_ops, one mailbox, a
+ * control lane, any number of aliases; it handles one event at a time.
+ *
+ * All of it belongs to the thread of its home scheduler, but for id and home,
+ * which any thread may read while it holds the session's id: sessions live in
+ * memory that is never unmapped, and an id is never used again. */
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "eventd/status.h"
+#include "kernel/mailbox.h"
+#include "kernel/spec.h"
+
+struct alias;
+struct kernel;
+struct sched;
+struct session;
+
+/* What became of an event given to session_ops.run(). */
+enum session_result {
+	SESSION_DONE,   /* handled; the kernel ends it */
+	SESSION_WAIT,   /* the handler waits: session_done() comes later, and no
+			 * other event until then */
+	SESSION_LEASED, /* handed on: session_done() comes later; give more */
+	SESSION_HELD,   /* not taken: offer it again after session_wake() */
+	SESSION_CRASHED, /* the handler failed and session_fail() was called */
+};
+
+struct session_ops {
+	const char *kind;
+	bool reply_inline; /* reply() may run inside the replier's handler */
+	/* Create the state. SESSION_DONE: it is up. SESSION_WAIT: it will be,
+	 * session_started() says when. SESSION_CRASHED: session_fail() said
+	 * why. */
+	enum session_result (*start)(struct session *s);
+	/* Handle @m; it stays the kernel's with DONE, HELD and CRASHED, and
+	 * is the kind's to keep until session_done() with WAIT and LEASED. */
+	enum session_result (*run)(struct session *s, struct msg *m);
+	/* The outcome of session_call() or session_sleep(): @reply->status and
+	 * payload; freed by the kernel afterwards. */
+	void (*reply)(struct session *s, uint64_t token, struct msg *reply);
+	/* The fate of a post with MSG_ACK; @text is NULL if it went well. */
+	void (*settled)(struct session *s, uint64_t seq, int status,
+		const char *text);
+	/* The session is going away: free the state. @crashed: without another
+	 * handler run (no `_stop`). Leased events are session_release()d by
+	 * the kernel. */
+	void (*stop)(struct session *s, bool crashed);
+	size_t (*memory)(const struct session *s); /* bytes of the state */
+};
+
+enum session_life {
+	SESSION_STARTING,
+	SESSION_UP,
+	SESSION_BACKOFF,  /* failed; will be started again by itself */
+	SESSION_FAILED,   /* failed; stays so until asked to */
+	SESSION_STOPPING,
+	SESSION_DEAD,
+};
+
+enum session_run {
+	SESSION_IDLE,
+	SESSION_QUEUED,  /* on the run queue */
+	SESSION_RUNNING,
+	SESSION_BUSY,    /* a handler waits in the middle */
+	SESSION_ON_HOLD, /* run() said SESSION_HELD */
+};
+
+struct counters {
+	uint64_t accepted, handled, expired, cancelled, dropped, dead;
+	uint64_t refused; /* never accepted */
+	uint64_t leased;  /* now */
+};
+
+/* How restarts stand, kept while the session object lives. */
+struct session_health {
+	struct timer timer;      /* the next start */
+	uint64_t window_ns;      /* start of the budget's window, monotonic */
+	uint64_t started_ns;     /* monotonic, of this incarnation */
+	uint64_t started_wall_ns;
+	uint64_t restart_wall_ns; /* in BACKOFF */
+	uint32_t in_window;      /* failures */
+	uint32_t in_a_row;
+	uint32_t restarts;       /* ever */
+	char *reason;            /* of the last failure */
+};
+
+struct session {
+	_Atomic uint64_t id; /* 0: free */
+	_Atomic(struct sched *) home;
+	struct session *next; /* run queue, or free list */
+	const struct session_ops *ops;
+	void *state;          /* the kind's */
+	struct session_spec *spec; /* a reference; NULL: of a connection */
+	struct mailbox box;
+	struct msg_queue control; /* replies; run before and despite events */
+	struct msg *current;  /* being handled, or waited in */
+	struct alias *aliases; /* through alias.sibling */
+	struct list leases;   /* struct lease, oldest first */
+	struct list delays;   /* of its own, to itself */
+	struct session_health *health; /* NULL if it is never restarted */
+	struct counters counters;
+	uint32_t incarnation; /* counts starts */
+	uint32_t n_calls;     /* outstanding */
+	uint32_t n_timers;    /* delays it owns */
+	uint8_t life;
+	uint8_t run;
+	bool no_park;         /* Overflow=refuse */
+	bool removed;         /* goes away when stopped, no restart */
+};
+
+/**
+ * session_new() - make a session on this scheduler and start it
+ * @sched: the home; its thread
+ * @ops:   of the kind
+ * @spec:  a reference is taken; NULL for sessions of a connection, which
+ *         have default bounds and are never restarted
+ * @state: initial state for ops, the kind's own meaning
+ *
+ * It is started at once for @spec NULL, else by the next turn.
+ *
+ * Return: the session, or NULL when out of memory or at MaxSessions=.
+ */
+struct session *session_new(struct sched *sched, const struct session_ops *ops,
+	struct session_spec *spec, void *state);
+/* Give it one more name. 0, ALIAS_E_TAKEN, ALIAS_E_NAME or -ENOMEM. */
+int session_add_alias(struct session *s, const char *name, size_t size);
+int session_drop_alias(struct session *s, const char *name, size_t size);
+/* First alias, or "" if none. */
+const char *session_name(const struct session *s);
+
+/* Find by id. Any thread may ask; only the home's thread may use more than
+ * id and home of the answer. NULL: no such session (any more). */
+struct session *session_find(struct kernel *k, uint64_t id);
+
+/* ---- for kinds, on the home's thread ------------------------------------ */
+
+/* SESSION_WAIT from start() ends well. */
+void session_started(struct session *s);
+/* The handler of @m (WAIT or LEASED) ended with @status: 0 handled; an error
+ * dead-letters it. Answers its call if nobody did. Frees @m. */
+void session_done(struct session *s, struct msg *m, int status);
+/* After SESSION_HELD: try again. */
+void session_wake(struct session *s);
+/* The session has failed: free the state, end what it was handling as dead
+ * with the reason, and let the policy decide. Legal inside start() and run(),
+ * which must then return SESSION_CRASHED, and inside reply(). */
+void session_fail(struct session *s, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Post @m, whose `to` is set, from @s; see sched_post(). */
+int session_post(struct session *s, struct msg *m);
+/* Post @m and have ops.reply(@token) called once: with the answer, or with
+ * an error status, EVD_STATUS_TIMEOUT after @timeout_ms (0: the default).
+ * 0, or as sched_post(): then reply() is not called. */
+int session_call(struct session *s, struct msg *m, uint64_t token,
+	uint32_t timeout_ms, uint64_t *call);
+/* ops.reply(@token) with EVD_STATUS_TIMEOUT after @ms. */
+int session_sleep(struct session *s, uint64_t token, uint64_t ms,
+	uint64_t *call);
+/* No reply is wanted any more. */
+void session_forget(struct session *s, uint64_t call);
+
+/* ---- lifecycle, on the home's thread ------------------------------------ */
+
+/* Stop for good: `_stop` runs, then queued events end as dead (DIED), aliases
+ * go, the id is retired. Deferred to the end of the run if it is running. */
+void session_stop(struct session *s);
+/* Start again now, with a fresh budget: a failed, backing-off or running one
+ * (its state is stopped first). The mailbox stays. */
+void session_restart(struct session *s, struct session_spec *spec);
+const char *session_state_word(const struct session *s);
+size_t session_memory(const struct session *s);

@@ -1,0 +1,227 @@
+#pragma once
+/* Native sessions: a shared object that eventd loads (Kind=native, Plugin=).
+ *
+ * The object exports one symbol, `eventd_plugin`. Every session of it has its
+ * own state; its functions run on the session's home thread, one at a time,
+ * and must not block. The daemon is reached through the context alone, so a
+ * plugin links nothing.
+ *
+ * A plugin shares the daemon's process: what it breaks, the daemon loses. */
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised when anything below changes meaning; a plugin of another number is
+ * refused. Structs that grow at their end say so by their size. */
+#define EVD_PLUGIN_ABI 1
+
+struct evd_ctx; /* the session that runs */
+
+/* An event as its handler sees it; valid until the handler returns. */
+struct evd_message {
+	const void *data;   /* payload, @size bytes and a NUL behind them */
+	size_t size;
+	const char *event;
+	uint64_t id;        /* of the event */
+	uint64_t from;      /* session that sent it; 0: none */
+	uint64_t call;      /* nonzero: a reply is expected */
+	uint64_t late_ns;   /* fired by a delay: this much after its due time */
+	int status;         /* of a reply: 0 or EVD_STATUS_*, see status.h */
+};
+
+/* Return 0, or a negative errno: the session has failed. */
+typedef int (*evd_handler_fn)(struct evd_ctx *ctx, void *state,
+	const struct evd_message *m);
+
+struct evd_handler {
+	const char *event;
+	evd_handler_fn fn;
+};
+
+struct evd_plugin {
+	uint32_t abi;  /* EVD_PLUGIN_ABI */
+	uint32_t size; /* sizeof(struct evd_plugin) */
+	const char *name;
+	const struct evd_handler *handlers;
+	size_t n_handlers;      /* at most 65,534 */
+	evd_handler_fn fallback; /* other events; NULL: they are dead letters */
+	/* Make *@state; 0 or a negative errno. May be NULL. */
+	int (*start)(struct evd_ctx *ctx, void **state);
+	void (*stop)(struct evd_ctx *ctx, void *state); /* may be NULL */
+};
+
+/* What a plugin exports: const struct evd_plugin eventd_plugin = {...}; */
+#define EVD_PLUGIN_SYMBOL "eventd_plugin"
+#define EVD_PLUGIN_EXPORT __attribute__((visibility("default")))
+
+/* Where to: a session by id, or an alias by reference. Resolving once and
+ * posting to the reference spares the look-up of the name; it follows the
+ * alias to a new holder. */
+struct evd_target;
+
+/* The daemon's side, reached through the inline functions below. */
+struct evd_host {
+	uint32_t abi, size;
+	struct evd_target *(*resolve)(struct evd_ctx *ctx, const char *alias);
+	void (*release)(struct evd_ctx *ctx, struct evd_target *target);
+	uint32_t (*handler)(
+		struct evd_ctx *ctx, struct evd_target *target, const char *event);
+	int (*post)(struct evd_ctx *ctx, struct evd_target *target,
+		uint32_t handler, const void *data, size_t size);
+	int (*post_id)(struct evd_ctx *ctx, uint64_t session,
+		const char *event, const void *data, size_t size);
+	int (*post_alias)(struct evd_ctx *ctx, const char *alias,
+		const char *event, const void *data, size_t size);
+	int (*call)(struct evd_ctx *ctx, const char *alias, const char *event,
+		const void *data, size_t size, uint32_t timeout_ms,
+		const char *reply_event);
+	int (*reply)(struct evd_ctx *ctx, uint64_t call, int status,
+		const void *data, size_t size);
+	uint64_t (*defer)(struct evd_ctx *ctx);
+	int (*delay)(struct evd_ctx *ctx, const char *alias, const char *event,
+		const void *data, size_t size, uint64_t delay_ms,
+		uint64_t repeat_ms, uint64_t *timer);
+	int (*cancel)(struct evd_ctx *ctx, uint64_t timer);
+	uint64_t (*self)(struct evd_ctx *ctx);
+	const char *(*alias)(struct evd_ctx *ctx);
+	const char *(*param)(struct evd_ctx *ctx, const char *key);
+	void (*log)(struct evd_ctx *ctx, int level, const char *text);
+};
+
+/* Its first member, so that the inline functions reach the host. */
+struct evd_ctx_head {
+	const struct evd_host *host;
+};
+#define EVD_HOST(ctx) (((const struct evd_ctx_head *)(ctx))->host)
+
+/* A reference to @alias, held or not; NULL: not a valid name, or no memory.
+ * Release it in stop(), or leave it to the session's end. */
+static inline struct evd_target *
+evd_ctx_resolve(struct evd_ctx *ctx, const char *alias)
+{
+	return EVD_HOST(ctx)->resolve(ctx, alias);
+}
+
+static inline void
+evd_ctx_release(struct evd_ctx *ctx, struct evd_target *target)
+{
+	EVD_HOST(ctx)->release(ctx, target);
+}
+
+/* A reference to the handler called @event of whoever holds @target, so that
+ * dispatch is an index; never 0. Kinds without handler tables and later
+ * holders of another plugin get the event by name. 0: no memory, bad name. */
+static inline uint32_t
+evd_ctx_handler(
+	struct evd_ctx *ctx, struct evd_target *target, const char *event)
+{
+	return EVD_HOST(ctx)->handler(ctx, target, event);
+}
+
+/* Post @size bytes (copied) to a handler of a target. 0, or -ENOENT (nobody
+ * holds the alias), -EAGAIN (its mailbox is full), -EHOSTUNREACH (the session
+ * has failed), -EMSGSIZE, -EINVAL, -ENOMEM. */
+static inline int
+evd_ctx_post(struct evd_ctx *ctx, struct evd_target *target, uint32_t handler,
+	const void *data, size_t size)
+{
+	return EVD_HOST(ctx)->post(ctx, target, handler, data, size);
+}
+
+/* The same by session id and event name, for answering a sender. */
+static inline int
+evd_ctx_post_id(struct evd_ctx *ctx, uint64_t session, const char *event,
+	const void *data, size_t size)
+{
+	return EVD_HOST(ctx)->post_id(ctx, session, event, data, size);
+}
+
+/* The same by name. */
+static inline int
+evd_ctx_post_alias(struct evd_ctx *ctx, const char *alias, const char *event,
+	const void *data, size_t size)
+{
+	return EVD_HOST(ctx)->post_alias(ctx, alias, event, data, size);
+}
+
+/* Call: the outcome comes as the event @reply_event of this session, once,
+ * with status and payload (an error's text). @timeout_ms 0: the default.
+ * Returns as evd_ctx_post(); then nothing comes. */
+static inline int
+evd_ctx_call(struct evd_ctx *ctx, const char *alias, const char *event,
+	const void *data, size_t size, uint32_t timeout_ms,
+	const char *reply_event)
+{
+	return EVD_HOST(ctx)->call(
+		ctx, alias, event, data, size, timeout_ms, reply_event);
+}
+
+/* Answer call @call (m->call, or what evd_ctx_defer() gave). @status 0, or
+ * EVD_STATUS_HANDLER with a text. A handler that returns without a reply and
+ * without deferring answers with nothing. 0, -EMSGSIZE or -ENOMEM. */
+static inline int
+evd_ctx_reply(struct evd_ctx *ctx, uint64_t call, int status, const void *data,
+	size_t size)
+{
+	return EVD_HOST(ctx)->reply(ctx, call, status, data, size);
+}
+
+/* The reply to the event being handled comes later, by the call returned; 0:
+ * none is expected. */
+static inline uint64_t
+evd_ctx_defer(struct evd_ctx *ctx)
+{
+	return EVD_HOST(ctx)->defer(ctx);
+}
+
+/* Post in @delay_ms from now, and then every @repeat_ms if not 0. @alias NULL:
+ * to oneself. *@timer for evd_ctx_cancel(), may be NULL. Also -EDQUOT. */
+static inline int
+evd_ctx_delay(struct evd_ctx *ctx, const char *alias, const char *event,
+	const void *data, size_t size, uint64_t delay_ms, uint64_t repeat_ms,
+	uint64_t *timer)
+{
+	return EVD_HOST(ctx)->delay(
+		ctx, alias, event, data, size, delay_ms, repeat_ms, timer);
+}
+
+/* 0, or -ESRCH: it has fired or never was. */
+static inline int
+evd_ctx_cancel(struct evd_ctx *ctx, uint64_t timer)
+{
+	return EVD_HOST(ctx)->cancel(ctx, timer);
+}
+
+static inline uint64_t
+evd_ctx_self(struct evd_ctx *ctx)
+{
+	return EVD_HOST(ctx)->self(ctx);
+}
+
+/* This session's first alias, or "". */
+static inline const char *
+evd_ctx_alias(struct evd_ctx *ctx)
+{
+	return EVD_HOST(ctx)->alias(ctx);
+}
+
+/* Value of a key in the session file's [Params], or NULL. */
+static inline const char *
+evd_ctx_param(struct evd_ctx *ctx, const char *key)
+{
+	return EVD_HOST(ctx)->param(ctx, key);
+}
+
+/* @level as syslog: 3 error, 4 warning, 6 info, 7 debug. */
+static inline void
+evd_ctx_log(struct evd_ctx *ctx, int level, const char *text)
+{
+	EVD_HOST(ctx)->log(ctx, level, text);
+}
+
+#ifdef __cplusplus
+}
+#endif
