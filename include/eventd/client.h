@@ -1,0 +1,825 @@
+#pragma once
+/* libevd: talk to eventd from another program.
+ *
+ * A handle (struct evd) is one connection. One thread at a time uses it; two
+ * threads use two handles. The library starts no threads, touches no signal
+ * and has no global state.
+ *
+ * Every function that can fail returns 0 or a positive number, or -errno;
+ * then evd_last_error() says what failed, which limit of which side, and its
+ * number, and evd_last_status() gives the code of the table in status.h. In a
+ * forked child every call returns -ECHILD (functions that return pointers or
+ * unsigned numbers: NULL or 0) and only evd_free() is of use: make a new
+ * handle there.
+ *
+ * Straight-line programs call evd_connect(), evd_post(), evd_call(),
+ * evd_bind() and then, in a loop, evd_wait() and evd_next(). Programs with an
+ * event loop of their own watch evd_fd() for evd_events() and evd_timeout_ms()
+ * and then call evd_process() and evd_next() until it returns 0; they use the
+ * functions that end in _start, and evd_set_blocking(c, false).
+ *
+ * Posts are gathered in a buffer and written when 64 KiB are there, on
+ * evd_flush(), and before the library or evd_wait() waits for anything.
+ *
+ * Names: an alias is [A-Za-z0-9_./-]{1,255}, an event name the same up to 127
+ * bytes; all strings are NUL-terminated. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <eventd/status.h>
+#include <eventd/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EVD_API __attribute__((visibility("default")))
+
+enum {
+	EVD_ALIAS_MAX = 255, /* bytes, without the NUL */
+	EVD_EVENT_MAX = 127, /* bytes, without the NUL */
+	EVD_NAME_MAX = 127,  /* bytes of evd_set_name() */
+	EVD_HEADERS_MAX =
+		16384,        /* bytes of all headers of one event, encoded */
+	EVD_SOCKET_MAX = 107, /* bytes of a socket path */
+};
+
+struct evd;          /* a handle */
+struct evd_event;    /* something that happened: evd_next(), evd_call() */
+struct evd_sessions; /* a page of sessions: evd_list() */
+struct evd_session;  /* one of them */
+struct evd_report;   /* evd_status() */
+struct evd_daemon;   /* the daemon's own figures, in a report */
+struct evd_timers;   /* a page of timers: evd_timers() */
+struct evd_timer;    /* one of them */
+struct evd_changes;  /* what a reload changes: evd_reload() */
+
+/* What the daemon's acknowledgement of a post stands for. */
+enum evd_level {
+	EVD_ACCEPTED = 0,  /* it is in the mailbox */
+	EVD_DURABLE = 1,   /* it is on disk and synced */
+	EVD_DELIVERED = 2, /* its handler or consumer has been given it */
+	EVD_HANDLED = 3,   /* its handler is done with it */
+};
+
+enum evd_event_type {
+	EVD_DELIVERY = 1,     /* an event for an alias we hold; maybe a call */
+	EVD_REPLY = 2,        /* the answer to evd_call_start() */
+	EVD_POST_FAILED = 3,  /* a post was not accepted, or is lost */
+	EVD_POST_SETTLED = 4, /* a post reached the level it asked for */
+	EVD_UNBOUND = 5,      /* a binding ended without our asking */
+	EVD_CLOSING = 6,      /* the daemon is about to stop */
+	EVD_CONNECTED = 7,    /* evd_connect_start() is done */
+	EVD_DISCONNECTED = 8, /* the connection was lost, or not made */
+	EVD_RECONNECTED = 9,  /* it is back, and so are bindings and ids */
+	EVD_RESPONSE = 10,    /* the answer to another ..._start() */
+};
+
+struct evd_header {
+	const char *name;  /* as an event name */
+	const void *value; /* @size bytes */
+	size_t size;
+};
+
+enum evd_post_flag {
+	/* fail with FULL at once if the mailbox is full, instead of waiting
+	 * in the daemon for room */
+	EVD_POST_NO_WAIT = 1 << 0,
+	/* send EVD_POST_SETTLED when the level is reached */
+	EVD_POST_NOTIFY = 1 << 1,
+};
+
+/* Zero it, then set @size and what is wanted; later versions add fields at
+ * the end. */
+struct evd_post_options {
+	size_t size;    /* sizeof(struct evd_post_options) */
+	uint32_t level; /* enum evd_level */
+	uint32_t flags; /* enum evd_post_flag, or-ed */
+	uint64_t id;    /* from evd_resolve(), if the alias argument is NULL */
+	const struct evd_header *headers;
+	size_t n_headers;
+	int timeout_ms; /* evd_post_wait(); 0: evd_set_timeout(), -1: ever */
+};
+
+/* Zero it, then set @size and one of @delay_ms and @at_ns. */
+struct evd_delay_options {
+	size_t size;        /* sizeof(struct evd_delay_options) */
+	uint64_t delay_ms;  /* due so long after now, elapsed time */
+	int64_t at_ns;      /* or due at this wall-clock time since the epoch */
+	uint64_t repeat_ms; /* and then every so often; 0: once */
+	const struct evd_header *headers;
+	size_t n_headers;
+};
+
+/* ---- handles ------------------------------------------------------------ */
+
+/**
+ * evd_new() - a handle, not connected
+ *
+ * Reconnecting is off, blocking and automatic settling are on, the time-out of
+ * requests is 30 s, at most 16 MiB are queued.
+ *
+ * Return: the handle, to be released by evd_free(); NULL if out of memory.
+ */
+EVD_API struct evd *evd_new(void);
+
+/**
+ * evd_free() - close the connection and free the handle
+ * @c: may be NULL
+ *
+ * Gathered posts that were not flushed are lost: see evd_flush() and
+ * evd_drain(). Events and pages that were taken from it by a function which
+ * says that you own them stay valid. Safe in a forked child: there it leaves
+ * the parent's connection alone.
+ *
+ * Return: NULL.
+ */
+EVD_API struct evd *evd_free(struct evd *c);
+
+/**
+ * evd_set_socket() - choose the daemon's socket by its path
+ * @path: up to EVD_SOCKET_MAX bytes, copied; NULL: back to the default
+ *
+ * The default is $EVENTD_SOCKET, or else /run/eventd/eventd.sock. A path that
+ * is set explicitly goes before $EVENTD_SOCKET.
+ *
+ * Return: 0, or -ENAMETOOLONG (also when $EVENTD_SOCKET is too long, then
+ * at evd_connect()), -EINVAL (empty), -EISCONN, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_set_socket(struct evd *c, const char *path);
+
+/**
+ * evd_set_user_socket() - choose the socket of this user's own daemon
+ * @user: true: $XDG_RUNTIME_DIR/eventd/eventd.sock. false: the system's,
+ *        /run/eventd/eventd.sock. Both go before $EVENTD_SOCKET.
+ *
+ * Return: 0, or -ENOENT ($XDG_RUNTIME_DIR is not set), -ENAMETOOLONG,
+ * -EISCONN, -ECHILD.
+ */
+EVD_API int evd_set_user_socket(struct evd *c, bool user);
+
+/* The path that evd_connect() uses or used; NULL if none can be told (too
+ * long, out of memory). Valid until the next evd_set_...socket(). */
+EVD_API const char *evd_socket(struct evd *c);
+
+/**
+ * evd_set_name() - what this program is called in `eventctl list`
+ * @name: up to EVD_NAME_MAX printable bytes, copied. Default: the name that the
+ *        program was started by.
+ *
+ * Return: 0, or -EINVAL, -EISCONN, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_set_name(struct evd *c, const char *name);
+
+/**
+ * evd_set_reconnect() - connect again when the connection is lost
+ * @min_ms: first pause, 1 or more; doubles, with a random part taken off
+ * @max_ms: longest pause, >= @min_ms. Both 0: reconnecting is off.
+ *
+ * After a loss: EVD_POST_FAILED with status LOST for each post whose outcome
+ * is unknown, EVD_REPLY and EVD_RESPONSE with status LOST for what was in
+ * flight, EVD_DISCONNECTED; then, when it is back, the bindings are made
+ * again, ids from evd_resolve() go on being valid, and EVD_RECONNECTED
+ * tells how long the gap was. A binding that cannot be made again is
+ * EVD_UNBOUND. Deliveries that were not settled may come once more, with
+ * evd_event_attempt() above 0; posts are never sent twice.
+ *
+ * Return: 0, or -EINVAL, -ECHILD.
+ */
+EVD_API int evd_set_reconnect(struct evd *c, int min_ms, int max_ms);
+
+/**
+ * evd_set_max_queued() - limit what the handle holds in memory
+ * @size: bytes of unsent output, and the same again of unread events; at least
+ *        65536
+ *
+ * Return: 0, or -EINVAL, -ECHILD.
+ */
+EVD_API int evd_set_max_queued(struct evd *c, size_t size);
+
+/**
+ * evd_set_blocking() - may evd_post() and evd_flush() wait?
+ * @blocking: true (default): they wait for the daemon's window or the socket,
+ *            and for a connection that is being made; they read while they
+ *            wait, so that neither side stops the other. false: they return
+ *            -EAGAIN.
+ *
+ * Return: 0, or -ECHILD.
+ */
+EVD_API int evd_set_blocking(struct evd *c, bool blocking);
+
+/**
+ * evd_set_manual_settle() - say yourself when a delivery is handled
+ * @manual: false (default): a delivery is settled, and a call that was neither
+ *          answered nor deferred gets an empty reply, when the next event is
+ *          asked for. true: call evd_settle() and evd_reply().
+ *
+ * Return: 0, or -ECHILD.
+ */
+EVD_API int evd_set_manual_settle(struct evd *c, bool manual);
+
+/**
+ * evd_set_timeout() - time-out of every blocking function without one
+ * @timeout_ms: milliseconds; -1 waits for ever
+ *
+ * Return: 0, or -EINVAL, -ECHILD.
+ */
+EVD_API int evd_set_timeout(struct evd *c, int timeout_ms);
+
+/**
+ * evd_last_error() - why the last function that failed did so
+ * @c: may be NULL (then: "out of memory")
+ *
+ * Return: one line of UTF-8; "" if nothing failed yet. Valid until the next
+ * call on @c.
+ */
+EVD_API const char *evd_last_error(const struct evd *c);
+
+/* The enum evd_status of the last failure; 0 if nothing failed yet. */
+EVD_API int evd_last_status(const struct evd *c);
+
+/* ---- connecting --------------------------------------------------------- */
+
+/**
+ * evd_connect() - connect and greet
+ * @timeout_ms: milliseconds; 0: evd_set_timeout(), -1: for ever
+ *
+ * Return: 0, or -ECONNREFUSED (nothing listens), -ENOENT (no such socket),
+ * -EACCES (no right to it), -ENAMETOOLONG, -ETIMEDOUT, -EPROTO (what listens
+ * is not eventd, or of another version), -EISCONN, -EMFILE, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_connect(struct evd *c, int timeout_ms);
+
+/**
+ * evd_connect_start() - begin to connect
+ *
+ * Does not wait. EVD_CONNECTED or EVD_DISCONNECTED follows from evd_next();
+ * with evd_set_reconnect() it goes on trying.
+ *
+ * Return: 0, or without evd_set_reconnect() the errors of evd_connect() that
+ * show at once.
+ */
+EVD_API int evd_connect_start(struct evd *c);
+
+/* Drop the connection; what was gathered is lost. The handle can connect
+ * again. Return: 0 or -ECHILD. */
+EVD_API int evd_close(struct evd *c);
+
+/* Is the connection made and greeted? */
+EVD_API bool evd_is_connected(const struct evd *c);
+
+/* What the daemon said of itself: "eventd 0.1.0"; "" before the greeting. */
+EVD_API const char *evd_server(const struct evd *c);
+/* Id of this connection's session; 0 when not connected. */
+EVD_API uint64_t evd_session(const struct evd *c);
+/* Limits that the daemon granted; 0 before the greeting. */
+EVD_API uint64_t evd_max_payload(const struct evd *c);  /* bytes */
+EVD_API uint64_t evd_window_posts(const struct evd *c); /* count */
+EVD_API uint64_t evd_window_bytes(const struct evd *c); /* bytes */
+
+/* ---- the loop ----------------------------------------------------------- */
+
+/**
+ * evd_fd() - what to poll
+ *
+ * Ask again after every evd_process(): it changes with the connection.
+ *
+ * Return: a descriptor to watch (level-triggered) and nothing else; -1 when
+ * there is none at the moment; -ECHILD.
+ */
+EVD_API int evd_fd(const struct evd *c);
+
+/* POLLIN and POLLOUT as wanted now; 0 if there is no descriptor; -ECHILD. */
+EVD_API int evd_events(const struct evd *c);
+
+/* Milliseconds after which evd_process() must be called though the descriptor
+ * is quiet: 0 at once, -1 never; -ECHILD. */
+EVD_API int evd_timeout_ms(const struct evd *c);
+
+/**
+ * evd_process() - write what is gathered, read what is there
+ *
+ * Never waits. Releases the event that evd_next() gave out.
+ *
+ * Return: 1 if evd_next() has an event, 0 if not, or -ENOTCONN (there is
+ * neither a connection nor a try to make one, and no event), -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_process(struct evd *c);
+
+/**
+ * evd_wait() - evd_process() until there is an event
+ * @timeout_ms: milliseconds; 0 does not wait, -1 waits for ever
+ *
+ * Flushes, then waits also when the handle is not blocking. Returns early
+ * with -EINTR when a signal handler ran.
+ *
+ * Return: 1 if evd_next() has an event, 0 at the time-out, or -EINTR and the
+ * errors of evd_process().
+ */
+EVD_API int evd_wait(struct evd *c, int timeout_ms);
+
+/**
+ * evd_next() - take the next event
+ * @event: set to a borrowed event: valid until the next evd_next(),
+ *         evd_process(), evd_wait() or evd_free() on @c. It stays valid across
+ *         all other calls, blocking ones too. Keep a copy: evd_event_dup()
+ *
+ * Settles the delivery that was given out before (unless
+ * evd_set_manual_settle()). Reads nothing from the socket: only takes what
+ * evd_process(), evd_wait() or a blocking call has read.
+ *
+ * Return: 1, or 0 (no event: evd_wait() or poll), -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_next(struct evd *c, const struct evd_event **event);
+
+/**
+ * evd_flush() - write the gathered posts
+ *
+ * Return: 0: all is with the kernel. Not blocking: 1 if some is left, poll for
+ * evd_events(). -ENOTCONN, -EPIPE (connection lost), -ETIMEDOUT (blocking),
+ * -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_flush(struct evd *c);
+
+/**
+ * evd_drain() - flush and wait until every post is settled
+ * @timeout_ms: milliseconds; 0: evd_set_timeout(), -1: for ever
+ *
+ * Return: 0: each post since the last evd_drain() reached its level. Or the
+ * -errno of the first that failed (EVD_POST_FAILED tells of each of them),
+ * -ETIMEDOUT, -EPIPE, -ENOTCONN, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_drain(struct evd *c, int timeout_ms);
+
+/* Posts that are not settled yet; and posts that failed, since evd_new(). */
+EVD_API uint64_t evd_posts_pending(const struct evd *c);
+EVD_API uint64_t evd_posts_failed(const struct evd *c);
+
+/* ---- posting ------------------------------------------------------------ */
+
+/**
+ * evd_post() - send an event, one way
+ * @alias: of the receiver
+ * @event: name of the event
+ * @data:  payload of @size bytes, copied; NULL only if @size is 0
+ * @size:  0..evd_max_payload()
+ *
+ * Gathers; see the head of this file. That the post failed (no such alias,
+ * full, denied) shows later, as EVD_POST_FAILED or from evd_drain(): use
+ * evd_post_wait() to know at once.
+ *
+ * Return: 0 (gathered), or -EINVAL (a name is not valid), -EMSGSIZE (@size),
+ * -EAGAIN (not blocking: the window that the daemon granted or the handle's
+ * queue is full, or the connection is not made yet; nothing gathered),
+ * -ETIMEDOUT (blocking: the same for evd_set_timeout()), -ENOTCONN, -EPIPE
+ * (connection lost), -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_post(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size);
+
+/* The same to an id from evd_resolve(): -ESRCH if there is no such id. */
+EVD_API int evd_post_id(struct evd *c, uint64_t id, const char *event,
+	const void *data, size_t size);
+
+/**
+ * evd_post_opt() - the same with options
+ * @alias: NULL: to @opt->id
+ * @opt:   may be NULL
+ *
+ * Return: the number of the post, 1 or more, which EVD_POST_FAILED and
+ * EVD_POST_SETTLED give back as evd_event_post(); or the errors of evd_post()
+ * and -E2BIG (headers larger than EVD_HEADERS_MAX).
+ */
+EVD_API int64_t evd_post_opt(struct evd *c, const char *alias,
+	const char *event, const void *data, size_t size,
+	const struct evd_post_options *opt);
+
+/**
+ * evd_post_wait() - post and wait until the level is reached
+ *
+ * Takes evd_post_opt()'s arguments; flushes. Waits opt->timeout_ms, also when
+ * the handle is not blocking.
+ *
+ * Return: 0, or the errors of evd_post_opt(); -ENOENT (no session holds the
+ * alias), -EAGAIN (EVD_POST_NO_WAIT: the mailbox is full), -EACCES (refused by
+ * policy), -EDQUOT (a limit), -EHOSTUNREACH (the session has failed),
+ * -EOPNOTSUPP (level not available), -ETIMEDOUT (the post may still be
+ * accepted), and what else status.h lists.
+ */
+EVD_API int evd_post_wait(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size, const struct evd_post_options *opt);
+
+/**
+ * evd_resolve() - an id for an alias, to post and call by
+ * @id: set on success: never 0, valid until evd_free() and across reconnects.
+ *      It means the alias, whoever holds it. Each call makes another one.
+ *
+ * Return: 0, or -EINVAL, -ENOENT, -EACCES, -EDQUOT, -ETIMEDOUT, -ENOTCONN,
+ * -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_resolve(struct evd *c, const char *alias, uint64_t *id);
+
+/* ---- calling ------------------------------------------------------------ */
+
+/**
+ * evd_call() - send an event and wait for the reply
+ * @alias:      of the receiver
+ * @event:      name of the event
+ * @data:       payload of @size bytes, copied; NULL only if @size is 0
+ * @size:       0..evd_max_payload()
+ * @timeout_ms: milliseconds; 0: the daemon's default, -1: for ever
+ * @reply:      set on success only: evd_event_data(), evd_event_size();
+ *              release with evd_event_free(). NULL if not wanted
+ *
+ * Runs at most once: after -ETIMEDOUT or -EPIPE it may have run.
+ *
+ * Return: 0, or -EREMOTEIO (the handler answered with an error:
+ * evd_last_error() is its text), -ENOENT (no session holds the alias),
+ * -EACCES (refused by policy), -EAGAIN (mailbox full), -ETIMEDOUT,
+ * -EHOSTDOWN (the session died before it answered), -EHOSTUNREACH (it has
+ * failed), -EDQUOT (too many calls), -EINVAL, -EMSGSIZE, -EPIPE (connection
+ * lost), -ENOTCONN, -ENOMEM, -ECHILD, and what else status.h lists.
+ */
+EVD_API int evd_call(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size, int timeout_ms,
+	struct evd_event **reply);
+
+/* The same to an id from evd_resolve(): -ESRCH if there is no such id. */
+EVD_API int evd_call_id(struct evd *c, uint64_t id, const char *event,
+	const void *data, size_t size, int timeout_ms,
+	struct evd_event **reply);
+
+/**
+ * evd_call_start() - send a call, do not wait
+ *
+ * Gathers as evd_post() does. EVD_REPLY with evd_event_call() equal to the
+ * number returned follows in any case, by the deadline or the loss of the
+ * connection at the latest.
+ *
+ * Return: the number of the call, 1 or more, or -EINVAL, -EMSGSIZE, -EAGAIN
+ * (too many calls outstanding or the queue is full), -ENOTCONN, -EPIPE,
+ * -ENOMEM, -ECHILD.
+ */
+EVD_API int64_t evd_call_start(struct evd *c, const char *alias,
+	const char *event, const void *data, size_t size, int timeout_ms);
+
+/* The same to an id from evd_resolve(): -ESRCH if there is no such id. */
+EVD_API int64_t evd_call_start_id(struct evd *c, uint64_t id, const char *event,
+	const void *data, size_t size, int timeout_ms);
+
+/**
+ * evd_reply() - answer a call that was delivered
+ * @call: evd_event_call() of the delivery
+ * @data: @size bytes, copied
+ *
+ * Gathers as evd_post() does. At most one answer a call. Later than the next
+ * evd_next() only after evd_defer().
+ *
+ * Return: 0, or -EINVAL (@call is 0), -ESRCH (it is answered already), -EPIPE
+ * (its connection is gone), -EMSGSIZE, -EAGAIN, -ETIMEDOUT, -ENOTCONN,
+ * -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_reply(
+	struct evd *c, uint64_t call, const void *data, size_t size);
+
+/* Answer with an error: the caller's evd_call() returns -EREMOTEIO and @text.
+ * @text: UTF-8, may be NULL. Return: as evd_reply(). */
+EVD_API int evd_reply_error(struct evd *c, uint64_t call, const char *text);
+
+/**
+ * evd_defer() - answer the current call later
+ * @event: the delivery that evd_next() gave out last, with a call
+ *
+ * Return: 0; evd_reply() may be called with evd_event_call() until the
+ * caller's deadline. Or -EINVAL (not the current event, or no call), -ECHILD.
+ */
+EVD_API int evd_defer(struct evd *c, const struct evd_event *event);
+
+/* ---- receiving ---------------------------------------------------------- */
+
+/**
+ * evd_bind() - take an alias; its events come as EVD_DELIVERY
+ * @window_events: deliveries not yet settled at most; 0: the daemon's default
+ * @window_bytes:  their payload bytes at most; 0: the daemon's default
+ *
+ * Return: the binding, 1..65535, or -EINVAL, -EADDRINUSE (another session
+ * holds the alias), -EACCES (refused by policy), -EDQUOT, -ETIMEDOUT,
+ * -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_bind(struct evd *c, const char *alias, uint32_t window_events,
+	uint64_t window_bytes);
+
+/**
+ * evd_unbind() - give an alias back
+ *
+ * Deliveries that were read before stay in evd_next(); those not settled go
+ * back to the queue or become dead letters.
+ *
+ * Return: 0, or -ESRCH (no such binding), -ETIMEDOUT, -ENOTCONN, -EPIPE,
+ * -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_unbind(struct evd *c, int binding);
+
+/**
+ * evd_settle() - a delivery and all before it of its binding are handled
+ * @event: a delivery, borrowed or a copy
+ *
+ * For evd_set_manual_settle(). Told to the daemon by and by, at evd_flush() at
+ * the latest.
+ *
+ * Return: 0 (also if it was settled before), or -EINVAL (not a delivery),
+ * -ESRCH (its binding is gone), -EPIPE (it came by a connection that was
+ * lost), -ECHILD.
+ */
+EVD_API int evd_settle(struct evd *c, const struct evd_event *event);
+
+/* ---- later -------------------------------------------------------------- */
+
+/**
+ * evd_delay() - post after a time
+ * @delay_ms: milliseconds from now, elapsed time
+ *
+ * Return: the timer's id, 1 or more, or -EINVAL, -ENOENT, -EACCES, -EDQUOT,
+ * -EMSGSIZE, -ETIMEDOUT, -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int64_t evd_delay(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size, uint64_t delay_ms);
+
+/* The same at a wall-clock time: nanoseconds since the epoch, not 0. One that
+ * is over fires at once. */
+EVD_API int64_t evd_alarm(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size, int64_t at_ns);
+
+/* The same with options: repeats, headers. */
+EVD_API int64_t evd_delay_opt(struct evd *c, const char *alias,
+	const char *event, const void *data, size_t size,
+	const struct evd_delay_options *opt);
+
+/* When the timer that one of the above made last is due: wall clock,
+ * nanoseconds since the epoch; 0 if there was none. */
+EVD_API int64_t evd_due_ns(const struct evd *c);
+
+/**
+ * evd_cancel() - take a timer back
+ *
+ * Return: 0: it will not fire (again), or -ESRCH (no such timer, or it has
+ * fired), -EACCES, -ETIMEDOUT, -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_cancel(struct evd *c, uint64_t timer);
+
+/* ---- requests without waiting ------------------------------------------- */
+
+/* Each takes the arguments of the function it is named for and returns the
+ * number of the request, 1 or more, or -EINVAL, -EMSGSIZE, -EAGAIN (too many
+ * requests outstanding, the queue is full, or not connected yet), -ENOTCONN,
+ * -EPIPE, -ENOMEM, -ECHILD. EVD_RESPONSE with evd_event_request() equal to it
+ * follows: evd_event_status() and evd_event_text(), and on success
+ * evd_event_result(): the binding, the id or the timer. */
+EVD_API int64_t evd_bind_start(struct evd *c, const char *alias,
+	uint32_t window_events, uint64_t window_bytes);
+EVD_API int64_t evd_unbind_start(struct evd *c, int binding);
+EVD_API int64_t evd_resolve_start(struct evd *c, const char *alias);
+EVD_API int64_t evd_delay_start(struct evd *c, const char *alias,
+	const char *event, const void *data, size_t size,
+	const struct evd_delay_options *opt);
+EVD_API int64_t evd_cancel_start(struct evd *c, uint64_t timer);
+EVD_API int64_t evd_ping_start(struct evd *c);
+
+/* ---- events ------------------------------------------------------------- */
+
+/* Accessors: strings are NUL-terminated and as valid as the event is; a field
+ * that the type does not have is 0 or "". Not NULL-safe. */
+
+/* A copy that you own, also of a copy; NULL if out of memory. */
+EVD_API struct evd_event *evd_event_dup(const struct evd_event *event);
+/* Free a copy, or a reply of evd_call(); NULL and borrowed events are left
+ * alone. Returns NULL. */
+EVD_API struct evd_event *evd_event_free(struct evd_event *event);
+
+EVD_API int evd_event_type(const struct evd_event *event);
+/* "delivery", "reply" ...; "unknown" */
+EVD_API const char *evd_event_type_name(int type);
+/* Delivery: name of the event. */
+EVD_API const char *evd_event_name(const struct evd_event *event);
+/* Delivery, reply: payload, evd_event_size() bytes, not NUL-terminated; never
+ * NULL. */
+EVD_API const void *evd_event_data(const struct evd_event *event);
+EVD_API size_t evd_event_size(const struct evd_event *event);
+/* Delivery, unbound: the alias it came to, and its binding. */
+EVD_API const char *evd_event_alias(const struct evd_event *event);
+EVD_API int evd_event_binding(const struct evd_event *event);
+/* Delivery: its id, the sending session's id, which attempt it is (0: the
+ * first), how late a delay fired (ns). */
+EVD_API uint64_t evd_event_id(const struct evd_event *event);
+EVD_API uint64_t evd_event_from(const struct evd_event *event);
+EVD_API uint32_t evd_event_attempt(const struct evd_event *event);
+EVD_API uint64_t evd_event_late_ns(const struct evd_event *event);
+/* Delivery: the call to answer with evd_reply(), 0: no answer is expected.
+ * Reply: the number from evd_call_start(). */
+EVD_API uint64_t evd_event_call(const struct evd_event *event);
+/* Post failed, post settled: the number from evd_post_opt(). */
+EVD_API uint64_t evd_event_post(const struct evd_event *event);
+/* Response: the number of the request, and its result. */
+EVD_API uint64_t evd_event_request(const struct evd_event *event);
+EVD_API uint64_t evd_event_result(const struct evd_event *event);
+/* Reply, response, post failed, unbound, disconnected: enum evd_status, and
+ * what it is about (of a reply: its payload, cut at 1 KiB). */
+EVD_API int evd_event_status(const struct evd_event *event);
+EVD_API const char *evd_event_text(const struct evd_event *event);
+/* Reconnected: milliseconds without connection, in which deliveries may have
+ * been missed, and how many posts were lost. */
+EVD_API uint64_t evd_event_gap_ms(const struct evd_event *event);
+EVD_API uint64_t evd_event_lost(const struct evd_event *event);
+/* Delivery: headers as posted. */
+EVD_API size_t evd_event_n_headers(const struct evd_event *event);
+/* Number @i: fills @header with borrowed pointers; @header->name is NOT
+ * NUL-terminated, see @name_size. Return: 0, or -ERANGE. */
+EVD_API int evd_event_header_at(const struct evd_event *event, size_t i,
+	struct evd_header *header, size_t *name_size);
+/* The value of the first one of that name, @size bytes; NULL if none. */
+EVD_API const void *evd_event_header(
+	const struct evd_event *event, const char *name, size_t *size);
+
+/* ---- looking ------------------------------------------------------------ */
+
+/* The functions of this part wait evd_set_timeout() and may fail with
+ * -EACCES, -EOPNOTSUPP, -ETIMEDOUT, -ENOTCONN, -EPIPE, -EPROTO, -ENOMEM and
+ * -ECHILD beside what they list. What they set is yours, independent of the
+ * handle; strings in it are valid as long as it is. Free functions accept NULL
+ * and return NULL. */
+
+/* The counters of a session, or of the whole daemon. */
+enum evd_counter {
+	EVD_COUNTER_ACCEPTED = 0,
+	EVD_COUNTER_HANDLED = 1,
+	EVD_COUNTER_EXPIRED = 2,
+	EVD_COUNTER_CANCELLED = 3,
+	EVD_COUNTER_DROPPED = 4,
+	EVD_COUNTER_DEAD_LETTERED = 5,
+	EVD_COUNTER_QUEUED = 6,  /* now */
+	EVD_COUNTER_LEASED = 7,  /* now: being handled, or at a consumer */
+	EVD_COUNTER_DELAYED = 8, /* now: timers that hold an event */
+	EVD_COUNTER_REFUSED = 9, /* never accepted */
+	EVD_N_COUNTERS = 10,
+};
+/* "accepted", "handled", "dead_lettered" ...; NULL past the last. */
+EVD_API const char *evd_counter_name(int counter);
+
+/**
+ * evd_list() - a page of the sessions
+ * @prefix: of their alias; NULL or "": all, also those without alias
+ * @after:  0: the first page; then evd_sessions_next() of the page before
+ * @limit:  sessions a page; 0: the daemon's default
+ * @page:   set on success; release with evd_sessions_free()
+ *
+ * Return: 0, or -EINVAL and the errors above.
+ */
+EVD_API int evd_list(struct evd *c, const char *prefix, uint64_t after,
+	uint32_t limit, struct evd_sessions **page);
+EVD_API size_t evd_sessions_count(const struct evd_sessions *page);
+/* Number @i of the page; NULL past the last. */
+EVD_API const struct evd_session *evd_sessions_at(
+	const struct evd_sessions *page, size_t i);
+/* For @after of the next page; 0: this was the last. */
+EVD_API uint64_t evd_sessions_next(const struct evd_sessions *page);
+EVD_API struct evd_sessions *evd_sessions_free(struct evd_sessions *page);
+
+EVD_API uint64_t evd_session_id(const struct evd_session *s);
+EVD_API size_t evd_session_n_aliases(const struct evd_session *s);
+/* Alias number @i; NULL past the last. */
+EVD_API const char *evd_session_alias(const struct evd_session *s, size_t i);
+EVD_API const char *evd_session_kind(const struct evd_session *s);
+/* "starting", "up", "backoff", "failed", "stopping" */
+EVD_API const char *evd_session_state(const struct evd_session *s);
+EVD_API uint64_t evd_session_counter(const struct evd_session *s, int counter);
+EVD_API uint64_t evd_session_queued_bytes(const struct evd_session *s);
+EVD_API uint64_t evd_session_max_events(const struct evd_session *s);
+EVD_API uint64_t evd_session_max_bytes(const struct evd_session *s);
+/* Posts that wait for room in the mailbox. */
+EVD_API uint64_t evd_session_parked(const struct evd_session *s);
+/* Bytes of the session's own state. */
+EVD_API uint64_t evd_session_memory(const struct evd_session *s);
+EVD_API uint32_t evd_session_loop(const struct evd_session *s);
+EVD_API uint32_t evd_session_restarts(const struct evd_session *s);
+/* Why it failed last; "". */
+EVD_API const char *evd_session_reason(const struct evd_session *s);
+/* Wall clock, nanoseconds since the epoch; 0: unknown. */
+EVD_API int64_t evd_session_started_ns(const struct evd_session *s);
+EVD_API int64_t evd_session_restart_ns(const struct evd_session *s);
+/* Bound clients: who they are. */
+EVD_API uint32_t evd_session_uid(const struct evd_session *s);
+EVD_API uint32_t evd_session_pid(const struct evd_session *s);
+EVD_API const char *evd_session_peer(const struct evd_session *s);
+/* Its configuration file; "". */
+EVD_API const char *evd_session_origin(const struct evd_session *s);
+
+/**
+ * evd_status() - one session, or the daemon
+ * @alias:  NULL or "": the daemon
+ * @report: set on success; release with evd_report_free()
+ *
+ * Return: 0, or -ENOENT (no session holds the alias), -EINVAL and the errors
+ * above.
+ */
+EVD_API int evd_status(
+	struct evd *c, const char *alias, struct evd_report **report);
+EVD_API struct evd_report *evd_report_free(struct evd_report *report);
+/* NULL if the report is not about that. */
+EVD_API const struct evd_session *evd_report_session(
+	const struct evd_report *report);
+EVD_API const struct evd_daemon *evd_report_daemon(
+	const struct evd_report *report);
+
+EVD_API const char *evd_daemon_server(const struct evd_daemon *d);
+EVD_API uint32_t evd_daemon_pid(const struct evd_daemon *d);
+EVD_API int64_t evd_daemon_started_ns(const struct evd_daemon *d);
+EVD_API uint32_t evd_daemon_loops(const struct evd_daemon *d);
+EVD_API uint64_t evd_daemon_sessions(const struct evd_daemon *d);
+EVD_API uint64_t evd_daemon_failed(const struct evd_daemon *d);
+EVD_API uint64_t evd_daemon_connections(const struct evd_daemon *d);
+EVD_API uint64_t evd_daemon_counter(const struct evd_daemon *d, int counter);
+/* Resident bytes. */
+EVD_API uint64_t evd_daemon_memory(const struct evd_daemon *d);
+/* "running", "stopping" */
+EVD_API const char *evd_daemon_state(const struct evd_daemon *d);
+EVD_API uint64_t evd_daemon_late_replies(const struct evd_daemon *d);
+
+/**
+ * evd_timers() - a page of the pending timers
+ * @alias: of the receiver; NULL or "": of all
+ * @after: 0: the first page; then evd_timers_next() of the page before
+ * @limit: timers a page; 0: the daemon's default
+ * @page:  set on success; release with evd_timers_free()
+ *
+ * Return: 0, or -EINVAL and the errors above.
+ */
+EVD_API int evd_timers(struct evd *c, const char *alias, uint64_t after,
+	uint32_t limit, struct evd_timers **page);
+EVD_API size_t evd_timers_count(const struct evd_timers *page);
+EVD_API const struct evd_timer *evd_timers_at(
+	const struct evd_timers *page, size_t i);
+EVD_API uint64_t evd_timers_next(const struct evd_timers *page);
+EVD_API struct evd_timers *evd_timers_free(struct evd_timers *page);
+
+EVD_API uint64_t evd_timer_id(const struct evd_timer *t);
+EVD_API const char *evd_timer_alias(const struct evd_timer *t);
+EVD_API const char *evd_timer_event(const struct evd_timer *t);
+/* Wall clock, nanoseconds since the epoch. */
+EVD_API int64_t evd_timer_due_ns(const struct evd_timer *t);
+EVD_API uint64_t evd_timer_repeat_ms(const struct evd_timer *t);
+/* Id of the session that set it. */
+EVD_API uint64_t evd_timer_owner(const struct evd_timer *t);
+/* Payload bytes. */
+EVD_API uint64_t evd_timer_size(const struct evd_timer *t);
+
+/* ---- managing ----------------------------------------------------------- */
+
+enum evd_change {
+	EVD_CHANGE_ADDED = 0,
+	EVD_CHANGE_CHANGED = 1,
+	EVD_CHANGE_REMOVED = 2,
+};
+
+/**
+ * evd_reload() - read the configuration again
+ * @preview: only tell what would change
+ * @changes: set on success; release with evd_changes_free(). NULL if not
+ *           wanted
+ *
+ * Return: 0, or -EUCLEAN (the configuration is wrong, the old one is kept;
+ * evd_last_error() says file and line), -EACCES and the errors above.
+ */
+EVD_API int evd_reload(
+	struct evd *c, bool preview, struct evd_changes **changes);
+EVD_API size_t evd_changes_count(const struct evd_changes *ch, int change);
+/* Name @i of the sessions so changed; NULL past the last. */
+EVD_API const char *evd_changes_name(
+	const struct evd_changes *ch, int change, size_t i);
+EVD_API uint32_t evd_changes_unchanged(const struct evd_changes *ch);
+EVD_API struct evd_changes *evd_changes_free(struct evd_changes *ch);
+
+/* Start a failed or backing-off session now, with a fresh budget.
+ * Return: 0, or -ENOENT, -EINVAL and the errors above. */
+EVD_API int evd_restart(struct evd *c, const char *alias);
+
+/* Go to the daemon and back. @rtt_ns: how long it took; may be NULL.
+ * Return: 0, or the errors above. */
+EVD_API int evd_ping(struct evd *c, int64_t *rtt_ns);
+
+/* ---- words -------------------------------------------------------------- */
+
+/* The library's version, "0.1.0"; EVD_VERSION is that of the header. */
+EVD_API const char *evd_version(void);
+/* The table of status.h: word, one line for people, positive errno, exit
+ * code; of an unknown status "unknown", "unknown status", EIO, 70. */
+EVD_API const char *evd_status_word(int status);
+EVD_API const char *evd_status_text(int status);
+EVD_API int evd_status_errno(int status);
+EVD_API int evd_status_exit(int status);
+/* The status whose errno is @err or -@err; INTERNAL if there is none. */
+EVD_API int evd_status_from_errno(int err);
+
+#ifdef __cplusplus
+}
+#endif
