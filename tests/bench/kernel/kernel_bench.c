@@ -1,0 +1,462 @@
+/* The kernel scenarios: sessions of the native and the lua kind in this
+ * process, run by the loop executor as in the daemon, without sockets.
+ *
+ * main() makes kernel, loops and sessions, and then runs loop 0 itself; the
+ * driver session there calls the first session of the scenario and stops the
+ * loops when the answer has come. */
+#include <limits.h>
+#include <stdbool.h>
+
+#include "../bench.h"
+#include "exec/loop.h"
+#include "kernel/kernel.h"
+#include "kernel/sched.h"
+#include "kernel/session.h"
+#include "kernel/spec.h"
+#include "kind/kind.h"
+
+enum {
+	LOOPS_MAX = 2,
+	ANSWER_MS = 45000,
+	RING = 10000,
+	ACTORS = 100000, /* as in sessions.c */
+	SENDERS = 8,
+	IDLE = 100000,
+};
+
+struct rig {
+	const struct bench_case *c;
+	struct kernel kernel;
+	struct loop loops[LOOPS_MAX];
+	unsigned n_loops;
+	struct sched_task go;
+	const char *alias, *event; /* whom the driver calls, and how */
+	struct session *driver;
+	int status;
+	char answer[1024];
+};
+
+static struct rig the_rig; /* it is large */
+
+/* ---- kernel and loops ---------------------------------------------------- */
+
+static struct rig *
+rig_new(const struct bench_case *c, unsigned n_loops,
+	const struct kernel_limits *limits)
+{
+	struct rig *rig = &the_rig;
+
+	rig->c = c;
+	rig->n_loops = n_loops;
+	rig->status = -1;
+	if (kernel_init(&rig->kernel, limits, &clock_system) != 0)
+		bench_fail(c, "the kernel cannot be made");
+	for (unsigned i = 0; i < n_loops; i++)
+		if (loop_init(&rig->loops[i], &rig->kernel, i) != 0)
+			bench_fail(c, "loop %u cannot be made", i);
+	return rig;
+}
+
+static void
+rig_stop(struct rig *rig)
+{
+	for (unsigned i = 0; i < rig->n_loops; i++)
+		loop_stop(&rig->loops[i]);
+}
+
+/* ---- the driver ---------------------------------------------------------- */
+
+static enum session_result
+driver_start(struct session *s)
+{
+	(void)s;
+	return SESSION_DONE;
+}
+
+static enum session_result
+driver_run(struct session *s, struct msg *m)
+{
+	(void)s, (void)m;
+	return SESSION_DONE;
+}
+
+static void
+driver_reply(struct session *s, uint64_t token, struct msg *reply)
+{
+	struct rig *rig = s->state;
+
+	(void)token;
+	rig->status = (int)reply->status;
+	snprintf(rig->answer, sizeof rig->answer, "%.*s", (int)reply->size,
+		(const char *)reply->data);
+	rig_stop(rig);
+}
+
+static void
+driver_settled(struct session *s, uint64_t seq, int status, const char *text)
+{
+	(void)s, (void)seq, (void)status, (void)text;
+}
+
+static void
+driver_stop(struct session *s, bool crashed)
+{
+	(void)s, (void)crashed;
+}
+
+static size_t
+driver_memory(const struct session *s)
+{
+	(void)s;
+	return 0;
+}
+
+static const struct session_ops driver_ops = {
+	.kind = "driver",
+	.start = driver_start,
+	.run = driver_run,
+	.reply = driver_reply,
+	.settled = driver_settled,
+	.stop = driver_stop,
+	.memory = driver_memory,
+};
+
+static void
+rig_go(struct sched *sched, struct sched_task *task)
+{
+	struct rig *rig = &the_rig;
+	struct msg_init init = {.event = rig->event,
+		.event_size = (uint8_t)strlen(rig->event),
+		.event_static = true};
+	struct msg *m = msg_new(&sched->pool, &init);
+	uint64_t call;
+
+	(void)task;
+	rig->driver = session_new(sched, &driver_ops, NULL, rig);
+	if (!m || !rig->driver)
+		bench_fail(rig->c, "out of memory");
+	m->to = alias_holder(
+		&rig->kernel.aliases, rig->alias, strlen(rig->alias));
+	if (session_call(rig->driver, m, 1, ANSWER_MS, &call) != 0)
+		bench_fail(rig->c, "%s cannot be called", rig->alias);
+}
+
+/* Lines "metric value unit" become rows. */
+static void
+print_answer(struct rig *rig)
+{
+	char *save, *line = strtok_r(rig->answer, "\n", &save);
+
+	if (!line)
+		bench_fail(rig->c, "an empty answer came");
+	for (; line; line = strtok_r(NULL, "\n", &save)) {
+		char metric[64], unit[16];
+		double value;
+
+		if (sscanf(line, "%63s %lf %15s", metric, &value, unit) != 3)
+			bench_fail(rig->c, "unexpected answer: %s", line);
+		bench_row(rig->c, metric, value, unit);
+	}
+}
+
+/* Call @event of @alias, run until the answer, print it. */
+static void
+rig_run(struct rig *rig, const char *alias, const char *event)
+{
+	rig->alias = alias;
+	rig->event = event;
+	rig->go.run = rig_go;
+	for (unsigned i = 1; i < rig->n_loops; i++)
+		if (loop_start(&rig->loops[i]) != 0)
+			bench_fail(rig->c, "loop %u cannot be started", i);
+	loop_inject(&rig->loops[0], &rig->go);
+	loop_run(&rig->loops[0]);
+	for (unsigned i = 1; i < rig->n_loops; i++)
+		loop_join(&rig->loops[i]);
+	if (rig->status != 0)
+		bench_fail(rig->c, "status %d: %s", rig->status, rig->answer);
+	print_answer(rig);
+}
+
+/* ---- sessions ------------------------------------------------------------ */
+
+static char *
+beside_this_program(const char *name)
+{
+	char path[PATH_MAX + 256];
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
+
+	if (n < 0)
+		n = 0;
+	path[n] = '\0';
+	*strrchr(path, '/') = '\0';
+	snprintf(path + strlen(path), 256, "/%s", name);
+	return strdup(path);
+}
+
+/* @how, @peer and @n are parameters of sessions.c; NULL and 0: not set. */
+static struct session_spec *
+native_spec(const char *how, const char *peer, long n)
+{
+	struct session_spec *spec = spec_new();
+	char number[24];
+
+	if (!spec)
+		abort();
+	spec->kind = strdup("native");
+	spec->path = beside_this_program("bench_sessions.so");
+	spec->restart = RESTART_NO;
+	if (how)
+		spec_add_param(spec, "how", how);
+	if (peer)
+		spec_add_param(spec, "peer", peer);
+	snprintf(number, sizeof number, "%ld", n);
+	if (n)
+		spec_add_param(spec, "n", number);
+	return spec;
+}
+
+static void
+spec_number(struct session_spec *spec, const char *key, long n)
+{
+	char number[24];
+
+	snprintf(number, sizeof number, "%ld", n);
+	spec_add_param(spec, key, number);
+}
+
+/* Takes the reference to @spec. */
+static struct session *
+add_session(struct rig *rig, unsigned loop, const char *alias,
+	const struct session_ops *ops, struct session_spec *spec)
+{
+	struct session *s =
+		session_new(&rig->loops[loop].sched, ops, spec, NULL);
+
+	if (!s || session_add_alias(s, alias, strlen(alias)) != 0)
+		bench_fail(rig->c, "session %s cannot be made", alias);
+	spec_unref(spec);
+	return s;
+}
+
+/* ---- scenarios ----------------------------------------------------------- */
+
+static void
+pingpong(const struct bench_case *c)
+{
+	struct rig *rig = rig_new(c, 1, &kernel_limits_default);
+	const char *how = strrchr(c->scenario, '-') + 1;
+
+	add_session(
+		rig, 0, "ping", &kind_native, native_spec(how, "pong", c->n));
+	/* pong counts from 0 and is never the last */
+	add_session(rig, 0, "pong", &kind_native, native_spec(how, "ping", 0));
+	rig_run(rig, "ping", "pingpong");
+}
+
+static void
+pingpong_many(const struct bench_case *c)
+{
+	struct kernel_limits limits = kernel_limits_default;
+	struct session_spec *spec = native_spec("one", "ping", 0);
+	struct rig *rig;
+	char alias[16];
+
+	limits.max_sessions = 2 * ACTORS;
+	rig = rig_new(c, 1, &limits);
+	add_session(
+		rig, 0, "ping", &kind_native, native_spec("many", NULL, c->n));
+	for (int i = 0; i < ACTORS; i++) {
+		snprintf(alias, sizeof alias, "actor%05d", i);
+		add_session(rig, 0, alias, &kind_native, spec_ref(spec));
+	}
+	spec_unref(spec);
+	rig_run(rig, "ping", "pingpong");
+}
+
+/* c->n events by @tokens tokens round @size sessions. */
+static void
+run_ring(struct rig *rig, long size, long tokens)
+{
+	char alias[16], peer[16];
+
+	for (long i = 0; i < size; i++) {
+		struct session_spec *spec;
+
+		snprintf(alias, sizeof alias, "ring%ld", i);
+		snprintf(peer, sizeof peer, "ring%ld", (i + 1) % size);
+		spec = native_spec(
+			NULL, peer, i ? 0 : rig->c->n / (size * tokens));
+		if (i == 0) {
+			spec_number(spec, "size", size);
+			spec_number(spec, "tokens", tokens);
+		}
+		add_session(rig, 0, alias, &kind_native, spec);
+	}
+	rig_run(rig, "ring0", "ring");
+}
+
+static void
+ring(const struct bench_case *c)
+{
+	run_ring(rig_new(c, 1, &kernel_limits_default), RING,
+		atol(strrchr(c->scenario, '-') + 1));
+}
+
+/* So many events are under way, and a turn of the loop handles as many. */
+static void
+budget(const struct bench_case *c)
+{
+	struct kernel_limits limits = kernel_limits_default;
+	long budget = atol(strrchr(c->scenario, '-') + 1);
+
+	limits.budget = limits.turn_budget = (uint32_t)budget;
+	run_ring(rig_new(c, 1, &limits), 2, budget);
+}
+
+static void
+many_to_one(const struct bench_case *c)
+{
+	struct rig *rig = rig_new(c, 2, &kernel_limits_default);
+	char alias[16];
+
+	add_session(rig, 0, "sink", &kind_native,
+		native_spec("credit", "all", c->n));
+	add_session(rig, 0, "all", &kind_native, native_spec("all", NULL, 0));
+	for (int i = 0; i < SENDERS; i++) {
+		struct session_spec *spec =
+			native_spec("window", "sink", c->n / SENDERS);
+
+		spec_number(spec, "size", i);
+		snprintf(alias, sizeof alias, "sender%d", i);
+		add_session(rig, 1, alias, &kind_native, spec);
+	}
+	rig_run(rig, "sink", "sink");
+}
+
+/* Fill and empty a mailbox, a million events at least in all. */
+static void
+drain(const struct bench_case *c)
+{
+	struct rig *rig = rig_new(c, 1, &kernel_limits_default);
+	long n = c->n * (c->n < 1000000 ? 1000000 / c->n : 1);
+	struct session_spec *sink = native_spec(NULL, "filler", n);
+	struct session_spec *filler = native_spec(NULL, "sink", n);
+
+	sink->max_events = (uint32_t)c->n + 1;
+	sink->max_bytes = (uint64_t)c->n * 64 + 64;
+	spec_number(sink, "tokens", c->n);
+	spec_number(filler, "tokens", c->n);
+	add_session(rig, 0, "sink", &kind_native, sink);
+	add_session(rig, 0, "filler", &kind_native, filler);
+	rig_run(rig, "sink", "sink");
+}
+
+static void
+timers(const struct bench_case *c)
+{
+	struct kernel_limits limits = kernel_limits_default;
+	struct session_spec *spec = native_spec(NULL, NULL, 0);
+	struct rig *rig;
+
+	limits.max_timers = (uint32_t)c->n + 1;
+	spec->max_events = (uint32_t)c->n + 1;
+	rig = rig_new(c, 1, &limits);
+	add_session(rig, 0, "timers", &kind_native, spec);
+	rig_run(rig, "timers", "timers");
+}
+
+static void
+turn_until_quiet(struct rig *rig)
+{
+	while (sched_turn(&rig->loops[0].sched))
+		;
+}
+
+static void
+add_idle(struct rig *rig, struct session **sessions)
+{
+	struct session_spec *spec = native_spec("none", NULL, 0);
+	char alias[16];
+
+	sched_awake(&rig->loops[0].sched);
+	for (int i = 0; i < IDLE; i++) {
+		snprintf(alias, sizeof alias, "idle%d", i);
+		sessions[i] = add_session(
+			rig, 0, alias, &kind_native, spec_ref(spec));
+	}
+	spec_unref(spec);
+	turn_until_quiet(rig);
+	for (int i = 0; i < IDLE; i++)
+		if (sessions[i]->life != SESSION_UP)
+			bench_fail(rig->c, "session %d is %s", i,
+				session_state_word(sessions[i]));
+}
+
+static struct rig *
+rig_for_idle(const struct bench_case *c)
+{
+	struct kernel_limits limits = kernel_limits_default;
+
+	limits.max_sessions = 2 * IDLE;
+	return rig_new(c, 1, &limits);
+}
+
+static void
+spawn_stop(const struct bench_case *c)
+{
+	struct rig *rig = rig_for_idle(c);
+	struct session **sessions = calloc(IDLE, sizeof *sessions);
+	uint64_t start = now_ns();
+
+	add_idle(rig, sessions);
+	for (int i = 0; i < IDLE; i++)
+		session_stop(sessions[i]);
+	turn_until_quiet(rig);
+	start = now_ns() - start;
+	if (atomic_load(&rig->kernel.sessions.n) != 0)
+		bench_fail(c, "%u sessions are left",
+			(unsigned)atomic_load(&rig->kernel.sessions.n));
+	bench_row(c, "ns_per_session", (double)start / IDLE, "ns");
+}
+
+static void
+idle_session(const struct bench_case *c)
+{
+	struct rig *rig = rig_for_idle(c);
+	struct session **sessions = calloc(IDLE, sizeof *sessions);
+	long before;
+
+	memset(sessions, 1, IDLE * sizeof *sessions);
+	before = rss_bytes();
+	add_idle(rig, sessions);
+	bench_row(c, "bytes_per_session", (double)(rss_bytes() - before) / IDLE,
+		"bytes");
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct bench_case cases[] = {
+		{"evd", "pingpong-id", pingpong, 10000000},
+		{"evd", "pingpong-ref", pingpong, 10000000},
+		{"evd", "pingpong-alias", pingpong, 10000000},
+		{"evd", "pingpong-alias-100k", pingpong_many, 4000000},
+		{"evd", "ring-1", ring, 4000000},
+		{"evd", "ring-100", ring, 10000000},
+		{"evd", "many-to-one-8", many_to_one, 8000000},
+		{"evd", "spawn-stop", spawn_stop, 0},
+		{"evd", "idle-session", idle_session, 0},
+		{"evd", "drain-1e3", drain, 1000},
+		{"evd", "drain-1e5", drain, 100000},
+		{"evd", "drain-1e6", drain, 1000000},
+		{"evd", "drain-1e7", drain, 10000000},
+		{"evd", "budget-1", budget, 1000000},
+		{"evd", "budget-50", budget, 10000000},
+		{"evd", "budget-500", budget, 10000000},
+		{"evd", "timers-1m", timers, 1000000},
+		{0},
+	};
+
+	return bench_cases_main(argc, argv, cases);
+}

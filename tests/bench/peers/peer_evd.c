@@ -1,0 +1,264 @@
+/*
+ * eventd over its Unix socket, through libevd, as an ordinary program uses it.
+ *
+ *   evd   producers post by an id that they resolve once and let the library
+ *         gather; consumers bind an alias and take events one by one. echo is
+ *         a native session in the daemon.
+ *
+ * The daemon's window pushes back, so the harness has none. No option is set
+ * on either side, but for where the socket and the sessions are.
+ */
+#include "common.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <eventd/client.h>
+
+enum { DEPTH = 256, WAIT_MS = 5000 };
+
+#define TRY(c, call)                                             \
+	do {                                                     \
+		if ((call) < 0)                                  \
+			die("%s: %s", #call, evd_last_error(c)); \
+	} while (0)
+
+/* $EVENTD, or the daemon of the build that this program is in. */
+static const char *
+beside(const char *env, const char *path)
+{
+	static char found[2][PATH_MAX];
+	static int i;
+	char self[PATH_MAX - 256];
+	ssize_t n;
+
+	if (env && getenv(env))
+		return getenv(env);
+	n = readlink("/proc/self/exe", self, sizeof self - 1);
+	CHECK(n > 0);
+	self[n] = '\0';
+	*strrchr(self, '/') = '\0';
+	i = !i;
+	snprintf(found[i], sizeof found[i], "%s/%s", self, path);
+	return found[i];
+}
+
+static void
+server(struct bench *b)
+{
+	CHECK(mkdir(path_in(b, "sessions.d"), 0700) == 0);
+	write_file(path_in(b, "eventd.conf"), BENCH_EVENTD_CONF,
+		path_in(b, "sock"), path_in(b, "sessions.d"));
+	write_file(path_in(b, "sessions.d/echo.conf"),
+		"[Session]\nAlias=echo\nKind=native\nPlugin=%s\n",
+		beside("BENCH_ECHO_PLUGIN", "bench_echo.so"));
+	spawn(b, (const char *[]){beside("EVENTD", "../../../daemon/eventd"),
+			 "--config", path_in(b, "eventd.conf"), NULL});
+}
+
+static struct evd *
+connect_to(struct bench *b)
+{
+	struct evd *c = evd_new();
+
+	CHECK(c);
+	TRY(c, evd_set_socket(c, path_in(b, "sock")));
+	TRY(c, evd_connect(c, WAIT_MS));
+	return c;
+}
+
+static int
+answers(struct bench *b)
+{
+	struct evd *c = evd_new();
+	int r;
+
+	CHECK(c);
+	TRY(c, evd_set_socket(c, path_in(b, "sock")));
+	r = evd_connect(c, WAIT_MS);
+	if (r == 0)
+		r = evd_ping(c, NULL);
+	evd_free(c);
+	return r == 0;
+}
+
+/* The next event of @type; anything else is a failure. */
+static const struct evd_event *
+take(struct evd *c, int type)
+{
+	const struct evd_event *e;
+	int r;
+
+	while ((r = evd_next(c, &e)) == 0)
+		TRY(c, evd_wait(c, -1));
+	if (r < 0)
+		die("evd_next: %s", evd_last_error(c));
+	if (evd_event_type(e) != type)
+		die("%s came: %s", evd_event_type_name(evd_event_type(e)),
+			evd_event_text(e));
+	return e;
+}
+
+/* ---- one way ------------------------------------------------------------ */
+
+static void
+producer(struct bench *b, struct role *r)
+{
+	struct evd *c = connect_to(b);
+	struct evd_post_options opt = {.size = sizeof opt};
+	char *msg = calloc(1, b->size);
+
+	TRY(c, evd_resolve(c, "box", &opt.id));
+	role_ready(r);
+	while (msg_next(r, msg)) {
+		if (b->sync)
+			TRY(c, evd_post_wait(
+				       c, NULL, "msg", msg, b->size, &opt));
+		else
+			TRY(c, evd_post_id(c, opt.id, "msg", msg, b->size));
+	}
+	TRY(c, evd_drain(c, WAIT_MS));
+	CHECK(evd_posts_failed(c) == 0);
+}
+
+static void
+consumer(struct bench *b, struct role *r)
+{
+	struct evd *c = connect_to(b);
+	const struct evd_event *e;
+
+	TRY(c, evd_bind(c, "box", 0, 0));
+	role_ready(r);
+	do
+		e = take(c, EVD_DELIVERY);
+	while (!msg_got(r, evd_event_data(e), evd_event_size(e)));
+	TRY(c, evd_process(c)); /* settles the last */
+	TRY(c, evd_flush(c));
+}
+
+/* ---- request and reply -------------------------------------------------- */
+
+static void
+call_loop(struct bench *b, struct role *r, const char *alias)
+{
+	struct evd *c = connect_to(b);
+	struct evd_event *reply;
+	char msg[64] = {0};
+
+	role_ready(r);
+	while (call_next(r, msg)) {
+		TRY(c, evd_call(c, alias, "call", msg, b->size, WAIT_MS,
+			       &reply));
+		CHECK(evd_event_size(reply) == b->size &&
+			memcmp(evd_event_data(reply), msg, b->size) == 0);
+		evd_event_free(reply);
+		call_done(r);
+	}
+}
+
+static void
+caller(struct bench *b, struct role *r)
+{
+	call_loop(b, r, "responder");
+}
+
+static void
+echo(struct bench *b, struct role *r)
+{
+	call_loop(b, r, "echo");
+}
+
+static void
+responder(struct bench *b, struct role *r)
+{
+	struct evd *c = connect_to(b);
+
+	TRY(c, evd_bind(c, "responder", 0, 0));
+	role_ready(r);
+	for (;;) {
+		const struct evd_event *e = take(c, EVD_DELIVERY);
+
+		TRY(c, evd_reply(c, evd_event_call(e), evd_event_data(e),
+			       evd_event_size(e)));
+	}
+}
+
+/* Calls go out as there is room; the replies must come in their order. */
+static void
+echo_pipe(struct bench *b, struct role *r)
+{
+	struct evd *c = connect_to(b);
+	int64_t calls[DEPTH];
+	char msg[64] = {0};
+	bool more = true;
+
+	role_ready(r);
+	while (more || post_open(r) > 0) {
+		const struct evd_event *e;
+
+		while (more && post_open(r) < DEPTH) {
+			int64_t *call = &calls[r->sent % DEPTH];
+
+			more = post_next(r, msg);
+			if (more)
+				TRY(c, *call = evd_call_start(c, "echo", "call",
+					       msg, b->size, WAIT_MS));
+		}
+		if (post_open(r) == 0)
+			break;
+		e = take(c, EVD_REPLY);
+		CHECK(evd_event_status(e) == 0 && evd_event_size(e) == b->size);
+		CHECK(evd_event_call(e) == (uint64_t)calls[r->got % DEPTH]);
+		post_acked(r, 1);
+	}
+}
+
+/* ---- idle connections --------------------------------------------------- */
+
+static struct evd *idle[2000];
+
+static int
+open_conn(struct bench *b, int i)
+{
+	idle[i] = connect_to(b);
+	return 1;
+}
+
+static int
+open_sub(struct bench *b, int i)
+{
+	char alias[16];
+
+	(void)b;
+	snprintf(alias, sizeof alias, "box%d", i);
+	TRY(idle[i], evd_bind(idle[i], alias, 0, 0));
+	return 1;
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct peer peers[] = {
+		{.name = "evd",
+			.server = server,
+			.answers = answers,
+			.producer = producer,
+			.consumer = consumer,
+			.caller = caller,
+			.responder = responder,
+			.echo = echo,
+			.echo_pipe = echo_pipe,
+			.open_conn = open_conn,
+			.open_sub = open_sub,
+			.acks = true,
+			.skip = "fan-10"},
+		{0},
+	};
+
+	return bench_main(argc, argv, peers);
+}
