@@ -9,10 +9,10 @@
 #include "kernel/timers.h"
 
 struct call {
-	struct timer timer; /* the deadline; TIMER_CALL */
-	uint64_t id;        /* 0: free */
-	uint64_t session;   /* the caller */
-	uint64_t token;     /* the caller's own */
+	struct timer timer;   /* the deadline; TIMER_CALL */
+	uint64_t id;          /* 0: free */
+	uint64_t session;     /* the caller */
+	uint64_t token;       /* the caller's own */
 	uint32_t incarnation; /* of the caller, when it called */
 	uint32_t next_free;
 };
@@ -20,9 +20,10 @@ struct call {
 struct calls {
 	struct call **blocks; /* of CALLS_BLOCK each: calls do not move */
 	uint32_t n_blocks;
-	uint32_t free;        /* slot + 1; 0: none */
-	uint32_t n;           /* pending */
-	unsigned sched;       /* index, goes into the ids */
+	uint32_t free;  /* slot + 1; 0: none */
+	uint32_t n;     /* pending */
+	uint64_t last;  /* counts calls: the generation in ids */
+	unsigned sched; /* index, goes into the ids */
 };
 
 enum { CALLS_BLOCK = 256, CALLS_SCHED_BITS = 6, CALLS_SLOT_BITS = 24 };

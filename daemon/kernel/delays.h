@@ -22,19 +22,19 @@ struct delay {
 	uint64_t owner;      /* session that set it */
 	uint64_t repeat_ns;  /* 0: once */
 	bool wall;
-	uint32_t next_free;
 };
 
 struct delays {
-	struct delay **slots;
+	struct delay **slots; /* a free one holds an odd number */
 	uint32_t n_slots, free, n;
+	uint64_t last; /* counts delays: the generation in ids */
 	unsigned sched;
 };
 
 enum {
-	DELAY_E_LIMIT = 1,    /* MaxTimers= is reached */
+	DELAY_E_LIMIT = 1, /* MaxTimers= is reached */
 	DELAY_E_NO_ALIAS = 2,
-	DELAY_E_FIRED = 3,    /* no such timer: fired, cancelled or never was */
+	DELAY_E_FIRED = 3, /* no such timer: fired, cancelled or never was */
 };
 
 /* Where and when: exactly one of @alias and @to; @due_ns is of the monotonic

@@ -27,18 +27,18 @@ struct sessions {
 	_Atomic(struct session *) *chunks;
 	struct session *free;
 	uint32_t n_slots;
-	_Atomic uint32_t n;   /* sessions that exist */
+	_Atomic uint32_t n; /* sessions that exist */
 };
 
 /* From eventd.conf; see eventd.conf(5). Fixed while the daemon runs. */
 struct kernel_limits {
 	uint32_t max_sessions;
-	uint32_t max_timers;    /* a scheduler's delays */
-	uint32_t max_calls;     /* a session's outstanding calls */
-	uint32_t budget;        /* events a session handles in one go */
-	uint32_t turn_budget;   /* events a scheduler handles in one turn */
+	uint32_t max_timers;  /* a scheduler's delays */
+	uint32_t max_calls;   /* a session's outstanding calls */
+	uint32_t budget;      /* events a session handles in one go */
+	uint32_t turn_budget; /* events a scheduler handles in one turn */
 	uint32_t call_timeout_ms;
-	uint32_t max_payload;   /* bytes */
+	uint32_t max_payload; /* bytes */
 };
 extern const struct kernel_limits kernel_limits_default;
 

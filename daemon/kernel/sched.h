@@ -34,8 +34,8 @@ enum {
 
 /* A function to run on a scheduler's thread. */
 struct sched_task {
-	struct msg msg;
 	void (*run)(struct sched *s, struct sched_task *task);
+	struct msg msg; /* its place in an inbox */
 };
 
 struct sched {
@@ -45,7 +45,6 @@ struct sched {
 	unsigned index;
 	uint64_t now_ns; /* monotonic, of this turn */
 	struct session *run_head, *run_tail;
-	struct session *starts; /* new ones, started by the next turn */
 	struct session *running;
 	uint64_t next_id; /* of messages */
 	struct msg_pool pool;
@@ -53,11 +52,11 @@ struct sched {
 	struct timers wall_timers; /* of alarms: wall clock */
 	struct calls calls;
 	struct delays delays;
-	struct counters counters;  /* of all sessions ever, and of delays */
+	struct counters counters; /* of all sessions ever, and of delays */
 	uint64_t transit_in, transit_out; /* accepted events that moved home */
-	uint64_t queued;           /* admitted events now, all mailboxes */
+	uint64_t queued; /* admitted events now, all mailboxes */
 	struct msg_queue outbox[KERNEL_LOOPS_MAX];
-	uint64_t outbox_set;       /* bit i: outbox[i] holds something */
+	uint64_t outbox_set; /* bit i: outbox[i] holds something */
 	struct epoch_reader reader;
 	_Alignas(64) _Atomic(struct msg *) inbox; /* newest batch first */
 	_Atomic bool asleep;
@@ -75,6 +74,7 @@ enum {
 	SCHED_E_NO_SESSION = 1, /* `to` is no session (any more) */
 	SCHED_E_FULL = 2,       /* no room, and it may not wait */
 	SCHED_E_FAILED = 3,     /* the session is in the failed state */
+	SCHED_E_LIMIT = 4,      /* session_call(): MaxCalls= are outstanding */
 };
 
 /**
@@ -87,8 +87,12 @@ enum {
  * Return: 0 or SCHED_E_*.
  */
 int sched_post(struct sched *s, struct msg *m);
-/* EVD_STATUS_* of a SCHED_E_*. */
+/* EVD_STATUS_* of a SCHED_E_*, INTERNAL or NO_MEMORY of an errno. */
 int sched_status(int r);
+/* Why: names the session, the limit, its value and the key that changes it.
+ * Returns @text, of @size bytes. */
+const char *sched_explain(
+	struct sched *s, int r, uint64_t session, char *text, size_t size);
 
 /* Answer @call with @status and @data. Any number of answers may come, the
  * first counts. -ENOMEM. */
@@ -110,8 +114,8 @@ void msg_end(struct sched *s, struct session *owner, struct msg *m,
 
 /* Run task->run() on the thread of @target. The task is the caller's until
  * then and the function's from then on. Any scheduler's thread. */
-void sched_run_on(struct sched *s, struct sched *target,
-	struct sched_task *task);
+void sched_run_on(
+	struct sched *s, struct sched *target, struct sched_task *task);
 /* The same from a thread that is no scheduler's. */
 void sched_inject(struct sched *target, struct sched_task *task);
 
@@ -120,7 +124,7 @@ void sched_inject(struct sched *target, struct sched_task *task);
 /* One turn: take the inbox, fire timers, start and run sessions up to the
  * budget, publish the outboxes. True: there is more to do now. */
 bool sched_turn(struct sched *s);
-/* Only the timers, the inbox and the outboxes' part of a turn. */
+/* Hand what was staged for other schedulers to them. */
 void sched_publish(struct sched *s);
 /* When the next timer wants a turn, in ns of the monotonic clock; UINT64_MAX:
  * never. The wall clock's timers are converted by the present offset. */
@@ -131,11 +135,36 @@ void sched_awake(struct sched *s); /* no longer asleep; reads the clock */
 /* The wall clock was set. */
 void sched_clock_set(struct sched *s);
 
-/* Put a session on the run queue; for the kernel's own files. */
+/* ---- for the kernel's own files ----------------------------------------- */
+
+/* Put a session on the run queue, if it is not there. */
 void sched_enqueue(struct sched *s, struct session *session);
+/* Run what @t has to do up to its budget: how many events it was. */
+int session_run(struct sched *s, struct session *t);
+/* The poster waits for no more than @level of @m, or goes on waiting. */
+void sched_settle_level(struct sched *s, struct msg *m, enum msg_level level);
+/* A text for people on how an event ended. */
+const char *sched_end_text(int status);
+/* Give a reply to whoever waits for it here, or count it as late. */
+void sched_reply_arrived(struct sched *s, struct msg *reply);
+/* A pending call of this scheduler is over without an answer. */
+void sched_call_expired(struct sched *s, struct call *call);
 /* A fresh message id: unique in the daemon, rising on one scheduler. */
 static inline uint64_t
 sched_id(struct sched *s)
 {
 	return (s->next_id++ << 6) | s->index;
+}
+
+/* msg_end() of what its session @t handled: the hot path. */
+static inline void
+sched_handled(struct sched *s, struct session *t, struct msg *m)
+{
+	if (m->call || (m->flags & MSG_ACK)) {
+		msg_end(s, t, m, MSG_END_HANDLED, EVD_STATUS_OK, NULL);
+		return;
+	}
+	t->counters.handled++;
+	s->counters.handled++;
+	msg_free(&s->pool, m);
 }

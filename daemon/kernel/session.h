@@ -12,11 +12,10 @@
 
 #include "base/list.h"
 #include "eventd/status.h"
+#include "kernel/kernel.h"
 #include "kernel/mailbox.h"
 #include "kernel/spec.h"
 
-struct alias;
-struct kernel;
 struct sched;
 struct session;
 
@@ -44,11 +43,11 @@ struct session_ops {
 	 * payload; freed by the kernel afterwards. */
 	void (*reply)(struct session *s, uint64_t token, struct msg *reply);
 	/* The fate of a post with MSG_ACK; @text is NULL if it went well. */
-	void (*settled)(struct session *s, uint64_t seq, int status,
-		const char *text);
+	void (*settled)(
+		struct session *s, uint64_t seq, int status, const char *text);
 	/* The session is going away: free the state. @crashed: without another
-	 * handler run (no `_stop`). Leased events are session_release()d by
-	 * the kernel. */
+	 * handler run (no `_stop`). Events held by LEASED must end here, by
+	 * session_done() or session_return(). */
 	void (*stop)(struct session *s, bool crashed);
 	size_t (*memory)(const struct session *s); /* bytes of the state */
 };
@@ -56,15 +55,14 @@ struct session_ops {
 enum session_life {
 	SESSION_STARTING,
 	SESSION_UP,
-	SESSION_BACKOFF,  /* failed; will be started again by itself */
-	SESSION_FAILED,   /* failed; stays so until asked to */
+	SESSION_BACKOFF, /* failed; will be started again by itself */
+	SESSION_FAILED,  /* failed; stays so until asked to */
 	SESSION_STOPPING,
 	SESSION_DEAD,
 };
 
 enum session_run {
-	SESSION_IDLE,
-	SESSION_QUEUED,  /* on the run queue */
+	SESSION_IDLE, /* nothing stands in the way of the next event */
 	SESSION_RUNNING,
 	SESSION_BUSY,    /* a handler waits in the middle */
 	SESSION_ON_HOLD, /* run() said SESSION_HELD */
@@ -78,39 +76,43 @@ struct counters {
 
 /* How restarts stand, kept while the session object lives. */
 struct session_health {
-	struct timer timer;      /* the next start */
-	uint64_t window_ns;      /* start of the budget's window, monotonic */
-	uint64_t started_ns;     /* monotonic, of this incarnation */
+	struct timer timer;  /* the next start */
+	uint64_t session;    /* whose */
+	uint64_t window_ns;  /* start of the budget's window, monotonic */
+	uint64_t started_ns; /* monotonic, of this incarnation */
 	uint64_t started_wall_ns;
 	uint64_t restart_wall_ns; /* in BACKOFF */
-	uint32_t in_window;      /* failures */
+	uint32_t in_window;       /* failures */
 	uint32_t in_a_row;
-	uint32_t restarts;       /* ever */
-	char *reason;            /* of the last failure */
+	uint32_t restarts; /* ever */
+	char *reason;      /* of the last failure */
 };
 
 struct session {
 	_Atomic uint64_t id; /* 0: free */
 	_Atomic(struct sched *) home;
+	uint64_t last_id;     /* of the slot's former session */
 	struct session *next; /* run queue, or free list */
 	const struct session_ops *ops;
-	void *state;          /* the kind's */
+	void *state;               /* the kind's */
 	struct session_spec *spec; /* a reference; NULL: of a connection */
 	struct mailbox box;
 	struct msg_queue control; /* replies; run before and despite events */
-	struct msg *current;  /* being handled, or waited in */
-	struct alias *aliases; /* through alias.sibling */
-	struct list leases;   /* struct lease, oldest first */
-	struct list delays;   /* of its own, to itself */
+	struct msg *current;      /* being handled, or waited in */
+	struct alias *aliases;    /* through alias.sibling */
+	struct list delays;       /* of its own, to itself */
 	struct session_health *health; /* NULL if it is never restarted */
 	struct counters counters;
 	uint32_t incarnation; /* counts starts */
 	uint32_t n_calls;     /* outstanding */
 	uint32_t n_timers;    /* delays it owns */
-	uint8_t life;
-	uint8_t run;
-	bool no_park;         /* Overflow=refuse */
-	bool removed;         /* goes away when stopped, no restart */
+	uint8_t life;         /* enum session_life */
+	uint8_t run;          /* enum session_run */
+	bool queued;          /* on the run queue */
+	bool begun;           /* STARTING: start() has been called */
+	bool exiting;         /* to be stopped when its handler returns */
+	bool stopping;        /* ... and not started again */
+	bool refuse;          /* Overflow=refuse: nothing is parked */
 };
 
 /**
@@ -121,7 +123,8 @@ struct session {
  *         have default bounds and are never restarted
  * @state: initial state for ops, the kind's own meaning
  *
- * It is started at once for @spec NULL, else by the next turn.
+ * It is started at once for @spec NULL, else by the next turn. If an alias of
+ * its spec is taken it is in the failed state from the start.
  *
  * Return: the session, or NULL when out of memory or at MaxSessions=.
  */
@@ -135,7 +138,7 @@ const char *session_name(const struct session *s);
 
 /* Find by id. Any thread may ask; only the home's thread may use more than
  * id and home of the answer. NULL: no such session (any more). */
-struct session *session_find(struct kernel *k, uint64_t id);
+static inline struct session *session_find(struct kernel *k, uint64_t id);
 
 /* ---- for kinds, on the home's thread ------------------------------------ */
 
@@ -144,6 +147,9 @@ void session_started(struct session *s);
 /* The handler of @m (WAIT or LEASED) ended with @status: 0 handled; an error
  * dead-letters it. Answers its call if nobody did. Frees @m. */
 void session_done(struct session *s, struct msg *m, int status);
+/* @m, held by LEASED, goes back to the front of the mailbox: call it for the
+ * newest first. */
+void session_return(struct session *s, struct msg *m);
 /* After SESSION_HELD: try again. */
 void session_wake(struct session *s);
 /* The session has failed: free the state, end what it was handling as dead
@@ -152,16 +158,14 @@ void session_wake(struct session *s);
 void session_fail(struct session *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Post @m, whose `to` is set, from @s; see sched_post(). */
-int session_post(struct session *s, struct msg *m);
 /* Post @m and have ops.reply(@token) called once: with the answer, or with
  * an error status, EVD_STATUS_TIMEOUT after @timeout_ms (0: the default).
  * 0, or as sched_post(): then reply() is not called. */
 int session_call(struct session *s, struct msg *m, uint64_t token,
 	uint32_t timeout_ms, uint64_t *call);
 /* ops.reply(@token) with EVD_STATUS_TIMEOUT after @ms. */
-int session_sleep(struct session *s, uint64_t token, uint64_t ms,
-	uint64_t *call);
+int session_sleep(
+	struct session *s, uint64_t token, uint64_t ms, uint64_t *call);
 /* No reply is wanted any more. */
 void session_forget(struct session *s, uint64_t call);
 
@@ -170,8 +174,43 @@ void session_forget(struct session *s, uint64_t call);
 /* Stop for good: `_stop` runs, then queued events end as dead (DIED), aliases
  * go, the id is retired. Deferred to the end of the run if it is running. */
 void session_stop(struct session *s);
+/* It asked to end by itself: as session_stop(), but Restart=always starts it
+ * again. Takes effect when its handler has returned. */
+void session_exit(struct session *s);
 /* Start again now, with a fresh budget: a failed, backing-off or running one
  * (its state is stopped first). The mailbox stays. */
 void session_restart(struct session *s, struct session_spec *spec);
 const char *session_state_word(const struct session *s);
 size_t session_memory(const struct session *s);
+
+/* For the kernel's own files: the next turn starts it. */
+void session_begin(struct session *s);
+
+/* ---- the table ------------------------------------------------------------ */
+
+enum {
+	SESSION_SLOT_MASK = (1 << SESSION_SLOT_BITS) - 1,
+	SESSION_CHUNK_MASK = (1 << SESSION_CHUNK_BITS) - 1,
+};
+
+/* The session in @slot, which has been in use; it may be free now. */
+static inline struct session *
+session_at(struct kernel *k, uint32_t slot)
+{
+	struct session *chunk = atomic_load_explicit(
+		&k->sessions.chunks[slot >> SESSION_CHUNK_BITS],
+		memory_order_acquire);
+
+	return chunk ? &chunk[slot & SESSION_CHUNK_MASK] : NULL;
+}
+
+static inline struct session *
+session_find(struct kernel *k, uint64_t id)
+{
+	struct session *s = session_at(k, (uint32_t)id & SESSION_SLOT_MASK);
+
+	if (!s || !id ||
+		atomic_load_explicit(&s->id, memory_order_acquire) != id)
+		return NULL;
+	return s;
+}

@@ -1,0 +1,94 @@
+#include "kernel/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOT_MASK = (1 << CALLS_SLOT_BITS) - 1 };
+
+void
+calls_init(struct calls *c, unsigned sched)
+{
+	memset(c, 0, sizeof(*c));
+	c->sched = sched;
+}
+
+void
+calls_deinit(struct calls *c)
+{
+	for (uint32_t i = 0; i < c->n_blocks; i++)
+		free(c->blocks[i]);
+	free(c->blocks);
+	c->blocks = NULL;
+	c->n_blocks = 0;
+}
+
+static struct call *
+call_at(struct calls *c, uint32_t slot)
+{
+	return &c->blocks[slot / CALLS_BLOCK][slot % CALLS_BLOCK];
+}
+
+static int
+grow(struct calls *c)
+{
+	uint32_t first = c->n_blocks * CALLS_BLOCK;
+	struct call **blocks;
+	struct call *block;
+
+	if (first + CALLS_BLOCK > SLOT_MASK)
+		return -1;
+	blocks = realloc(c->blocks, (c->n_blocks + 1) * sizeof(*blocks));
+	if (!blocks)
+		return -1;
+	c->blocks = blocks;
+	block = calloc(CALLS_BLOCK, sizeof(*block));
+	if (!block)
+		return -1;
+	c->blocks[c->n_blocks++] = block;
+	for (uint32_t i = CALLS_BLOCK; i-- > 0;) {
+		block[i].next_free = c->free;
+		c->free = first + i + 1;
+	}
+	return 0;
+}
+
+struct call *
+calls_add(struct calls *c)
+{
+	struct call *call;
+	uint32_t slot;
+
+	if (!c->free && grow(c))
+		return NULL;
+	slot = c->free - 1;
+	call = call_at(c, slot);
+	c->free = call->next_free;
+	c->n++;
+	call->timer.link = NULL;
+	call->id = (++c->last << (CALLS_SLOT_BITS + CALLS_SCHED_BITS)) |
+		   ((uint64_t)slot << CALLS_SCHED_BITS) | c->sched;
+	return call;
+}
+
+struct call *
+calls_find(struct calls *c, uint64_t id)
+{
+	uint32_t slot = (uint32_t)(id >> CALLS_SCHED_BITS) & SLOT_MASK;
+	struct call *call;
+
+	if (!id || slot / CALLS_BLOCK >= c->n_blocks)
+		return NULL;
+	call = call_at(c, slot);
+	return call->id == id ? call : NULL;
+}
+
+void
+calls_remove(struct calls *c, struct call *call)
+{
+	uint32_t slot = (uint32_t)(call->id >> CALLS_SCHED_BITS) & SLOT_MASK;
+
+	call->id = 0;
+	call->next_free = c->free;
+	c->free = slot + 1;
+	c->n--;
+}

@@ -1,0 +1,58 @@
+#include "kernel/kernel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "kernel/session.h"
+
+const struct kernel_limits kernel_limits_default = {
+	.max_sessions = 1 << 20,
+	.max_timers = 1 << 20,
+	.max_calls = 100000,
+	.budget = 50,
+	.turn_budget = 1000,
+	.call_timeout_ms = 30000,
+	.max_payload = 1 << 20,
+};
+
+int
+kernel_init(struct kernel *k, const struct kernel_limits *limits,
+	const struct clock_source *clock)
+{
+	int r;
+
+	memset(k, 0, sizeof(*k));
+	k->limits = *limits;
+	k->clock = clock;
+	k->sessions.chunks =
+		calloc(SESSION_CHUNKS, sizeof(*k->sessions.chunks));
+	if (!k->sessions.chunks)
+		return err_raise(-ENOMEM);
+	pthread_mutex_init(&k->sessions.lock, NULL);
+	epoch_init(&k->epoch);
+	r = aliases_init(&k->aliases, &k->epoch);
+	if (r) {
+		epoch_deinit(&k->epoch);
+		free(k->sessions.chunks);
+		return err_fold(r);
+	}
+	return 0;
+}
+
+void
+kernel_deinit(struct kernel *k)
+{
+	aliases_deinit(&k->aliases);
+	epoch_deinit(&k->epoch);
+	for (size_t i = 0; i < SESSION_CHUNKS; i++) {
+		struct session *chunk = atomic_load(&k->sessions.chunks[i]);
+
+		if (!chunk)
+			break;
+		free(chunk);
+	}
+	free(k->sessions.chunks);
+	pthread_mutex_destroy(&k->sessions.lock);
+}

@@ -1,0 +1,639 @@
+#include "kernel/sched.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "kernel/supervise.h"
+
+int
+sched_init(struct sched *s, struct kernel *k, unsigned index,
+	const struct executor_ops *executor, void *executor_data)
+{
+	int r;
+
+	memset(s, 0, sizeof(*s));
+	s->kernel = k;
+	s->executor = executor;
+	s->executor_data = executor_data;
+	s->index = index;
+	s->next_id = 1;
+	if (index >= KERNEL_LOOPS_MAX)
+		return err_raise(-ENOSPC);
+	r = epoch_join(&k->epoch, &s->reader);
+	if (r)
+		return err_fold(r);
+	s->now_ns = clock_now(k->clock);
+	msg_pool_init(&s->pool);
+	timers_init(&s->timers, s->now_ns);
+	timers_init(&s->wall_timers, clock_wall(k->clock));
+	calls_init(&s->calls, index);
+	delays_init(&s->delays, index);
+	k->scheds[index] = s;
+	if (index >= k->n_scheds)
+		k->n_scheds = index + 1;
+	epoch_online(&k->epoch, &s->reader);
+	return 0;
+}
+
+/* ---- between schedulers -------------------------------------------------- */
+
+static void
+stage(struct sched *s, struct sched *target, struct msg *m)
+{
+	if (m->op == MSG_EVENT && (m->flags & MSG_ADMITTED))
+		s->transit_out++;
+	msg_queue_push(&s->outbox[target->index], m);
+	s->outbox_set |= 1ull << target->index;
+}
+
+/* A batch is a chain in order; its first message's timer.link leads to the
+ * batch before it. */
+static void
+inbox_push(struct sched *target, struct msg *batch)
+{
+	struct msg *top =
+		atomic_load_explicit(&target->inbox, memory_order_relaxed);
+
+	do
+		batch->timer.link = (struct timer *)top;
+	while (!atomic_compare_exchange_weak(&target->inbox, &top, batch));
+	/* Sequentially consistent on both sides: either the sleeper sees the
+	 * batch after it has said that it sleeps, or we see that it does. */
+	if (atomic_load(&target->asleep) &&
+		atomic_exchange(&target->asleep, false))
+		target->executor->wake(target);
+}
+
+void
+sched_publish(struct sched *s)
+{
+	while (s->outbox_set) {
+		unsigned i = (unsigned)__builtin_ctzll(s->outbox_set);
+		struct msg *batch = s->outbox[i].head;
+
+		s->outbox_set &= s->outbox_set - 1;
+		s->outbox[i].head = s->outbox[i].tail = NULL;
+		inbox_push(s->kernel->scheds[i], batch);
+	}
+}
+
+void
+sched_run_on(struct sched *s, struct sched *target, struct sched_task *task)
+{
+	task->msg.op = MSG_TASK;
+	if (target == s)
+		inbox_push(s, (msg_link(&task->msg, NULL), &task->msg));
+	else
+		stage(s, target, &task->msg);
+}
+
+void
+sched_inject(struct sched *target, struct sched_task *task)
+{
+	task->msg.op = MSG_TASK;
+	msg_link(&task->msg, NULL);
+	inbox_push(target, &task->msg);
+}
+
+/* ---- ends ---------------------------------------------------------------- */
+
+/* Tell the poster of @m, once. */
+static void
+settle(struct sched *s, struct msg *m, int status, const char *text)
+{
+	struct session *poster = session_find(s->kernel, m->from);
+	struct sched *home;
+	struct msg *note;
+
+	m->flags &= (uint8_t)~MSG_ACK;
+	if (!poster)
+		return;
+	home = atomic_load_explicit(&poster->home, memory_order_relaxed);
+	if (home == s) {
+		poster->ops->settled(poster, m->seq, status, text);
+		return;
+	}
+	note = msg_new(
+		&s->pool, &(struct msg_init){.event = "",
+				  .event_static = true,
+				  .data = text,
+				  .size = text ? (uint32_t)strlen(text) : 0});
+	if (!note) {
+		log_err("kernel.no-memory", "what=settle seq=%" PRIu64, m->seq);
+		return;
+	}
+	note->op = MSG_SETTLE;
+	note->to = m->from;
+	note->seq = m->seq;
+	note->status = (uint32_t)status;
+	stage(s, home, note);
+}
+
+void
+sched_settle_level(struct sched *s, struct msg *m, enum msg_level level)
+{
+	if ((m->flags & MSG_ACK) && m->level <= level)
+		settle(s, m, EVD_STATUS_OK, NULL);
+}
+
+static void
+settled_arrived(struct sched *s, struct msg *note)
+{
+	struct session *poster = session_find(s->kernel, note->to);
+
+	if (poster && atomic_load(&poster->home) == s)
+		poster->ops->settled(poster, note->seq, (int)note->status,
+			note->size ? (const char *)note->data : NULL);
+	msg_free(&s->pool, note);
+}
+
+static void
+count_end(struct counters *c, enum msg_end end)
+{
+	switch (end) {
+	case MSG_END_HANDLED:
+		c->handled++;
+		break;
+	case MSG_END_EXPIRED:
+		c->expired++;
+		break;
+	case MSG_END_CANCELLED:
+		c->cancelled++;
+		break;
+	case MSG_END_DROPPED:
+		c->dropped++;
+		break;
+	case MSG_END_DEAD:
+		c->dead++;
+		break;
+	case MSG_END_REFUSED:
+		c->refused++;
+		break;
+	}
+}
+
+void
+msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
+	int status, const char *text)
+{
+	if (m->call && !(m->flags & MSG_REPLIED)) {
+		if (status && !text)
+			text = sched_end_text(status);
+		sched_reply(s, m->call, status, text,
+			text ? (uint32_t)strlen(text) : 0);
+	}
+	if (m->flags & MSG_ACK)
+		settle(s, m, status, text);
+	count_end(&s->counters, end);
+	if (owner)
+		count_end(&owner->counters, end);
+	if (end != MSG_END_HANDLED)
+		log_debug("event.ended",
+			"event_id=%" PRIu64 " event=%s to=%" PRIu64
+			" status=%d",
+			m->id, m->event, m->to, status);
+	msg_free(&s->pool, m);
+}
+
+/* ---- posting ------------------------------------------------------------- */
+
+int
+sched_status(int r)
+{
+	switch (r) {
+	case 0:
+		return EVD_STATUS_OK;
+	case SCHED_E_NO_SESSION:
+		return EVD_STATUS_NO_ALIAS;
+	case SCHED_E_FULL:
+		return EVD_STATUS_FULL;
+	case SCHED_E_FAILED:
+		return EVD_STATUS_FAILED;
+	case SCHED_E_LIMIT:
+		return EVD_STATUS_LIMIT;
+	case -ENOMEM:
+		return EVD_STATUS_NO_MEMORY;
+	default:
+		return EVD_STATUS_INTERNAL;
+	}
+}
+
+const char *
+sched_end_text(int status)
+{
+	switch (status) {
+	case EVD_STATUS_DIED:
+		return "the session died before it handled the event";
+	case EVD_STATUS_NO_ALIAS:
+		return "no session holds the alias";
+	case EVD_STATUS_FULL:
+		return "the mailbox is full";
+	case EVD_STATUS_FAILED:
+		return "the session has failed and is not restarted";
+	default:
+		return "the event was not handled";
+	}
+}
+
+static void
+explain_full(struct session *t, char *text, size_t size)
+{
+	const struct mailbox *box = &t->box;
+	const char *where =
+		t->spec && t->spec->origin ? t->spec->origin : "the binding";
+
+	snprintf(text, size,
+		"the mailbox of '%s' is full: %u of %u events, %" PRIu64
+		" of %" PRIu64 " bytes (MaxEvents= and MaxBytes= of %s)",
+		session_name(t), box->n, box->max_n, box->size, box->max_size,
+		where);
+}
+
+const char *
+sched_explain(struct sched *s, int r, uint64_t session, char *text, size_t size)
+{
+	struct session *t = session_find(s->kernel, session);
+
+	if (t && atomic_load(&t->home) != s)
+		t = NULL;
+	if (r == SCHED_E_FULL && t)
+		explain_full(t, text, size);
+	else if (r == SCHED_E_FAILED && t)
+		snprintf(text, size,
+			"the session '%s' has failed: %s (eventctl restart)",
+			session_name(t),
+			t->health && t->health->reason ? t->health->reason
+						       : "no reason known");
+	else if (r == SCHED_E_LIMIT)
+		snprintf(text, size,
+			"%u calls are outstanding (MaxCalls= in eventd.conf)",
+			s->kernel->limits.max_calls);
+	else
+		snprintf(text, size, "%s", sched_end_text(sched_status(r)));
+	return text;
+}
+
+/* @m has a place in the mailbox of @t: it is accepted. */
+static void
+admitted(struct sched *s, struct session *t, struct msg *m)
+{
+	t->counters.accepted++;
+	s->queued++;
+	if (!(m->flags & MSG_DELAYED))
+		s->counters.accepted++;
+	sched_settle_level(s, m, MSG_LEVEL_ACCEPTED);
+}
+
+/* @t lives here. */
+static int
+deliver(struct sched *s, struct session *t, struct msg *m)
+{
+	if (t->life == SESSION_FAILED && !(m->flags & MSG_ADMITTED))
+		return SCHED_E_FAILED;
+	if (t->refuse)
+		m->flags &= (uint8_t)~MSG_MAY_PARK;
+	if (mailbox_push(&t->box, m))
+		return SCHED_E_FULL;
+	if (m->flags & MSG_ADMITTED)
+		admitted(s, t, m);
+	if (t->run == SESSION_IDLE && !t->queued)
+		sched_enqueue(s, t);
+	return 0;
+}
+
+/* The sender does not look at a return value: tell it, or count it. */
+static void
+refuse(struct sched *s, struct msg *m, int r)
+{
+	char text[512];
+	struct session *t = session_find(s->kernel, m->to);
+	enum msg_end end =
+		m->flags & MSG_ADMITTED ? MSG_END_DEAD : MSG_END_REFUSED;
+
+	sched_explain(s, r, m->to, text, sizeof(text));
+	if (t && atomic_load(&t->home) != s)
+		t = NULL;
+	msg_end(s, t, m, end, sched_status(r), text);
+}
+
+static int
+refused(struct sched *s, struct msg *m, int r)
+{
+	if (!(m->flags & MSG_ACK))
+		return r;
+	refuse(s, m, r);
+	return 0;
+}
+
+int
+sched_post(struct sched *s, struct msg *m)
+{
+	struct session *t = session_find(s->kernel, m->to);
+	struct sched *home;
+	int r;
+
+	if (!t)
+		return refused(s, m, SCHED_E_NO_SESSION);
+	if (!m->id)
+		m->id = sched_id(s);
+	home = atomic_load_explicit(&t->home, memory_order_relaxed);
+	if (home != s) {
+		stage(s, home, m);
+		return 0;
+	}
+	r = deliver(s, t, m);
+	return r ? refused(s, m, r) : 0;
+}
+
+static void
+event_arrived(struct sched *s, struct msg *m)
+{
+	int r;
+
+	if (m->flags & MSG_ADMITTED)
+		s->transit_in++;
+	r = sched_post(s, m);
+	if (r)
+		refuse(s, m, r);
+}
+
+/* ---- calls --------------------------------------------------------------- */
+
+int
+sched_reply(struct sched *s, uint64_t call, int status, const void *data,
+	uint32_t size)
+{
+	unsigned index = call_sched(call);
+	struct msg *m;
+
+	if (index >= s->kernel->n_scheds)
+		return err_raise(-EINVAL);
+	m = msg_new(&s->pool, &(struct msg_init){.event = "",
+				      .event_static = true,
+				      .data = data,
+				      .size = size});
+	if (!m)
+		return err_raise(-ENOMEM);
+	m->op = MSG_REPLY;
+	m->call = call;
+	m->status = (uint32_t)status;
+	if (index == s->index)
+		sched_reply_arrived(s, m);
+	else
+		stage(s, s->kernel->scheds[index], m);
+	return 0;
+}
+
+void
+sched_reply_arrived(struct sched *s, struct msg *m)
+{
+	struct call *call = calls_find(&s->calls, m->call);
+	struct session *t =
+		call ? session_find(s->kernel, call->session) : NULL;
+
+	if (t && t->incarnation != call->incarnation)
+		t = NULL;
+	if (call) {
+		m->seq = call->token;
+		timers_remove(&s->timers, &call->timer);
+		calls_remove(&s->calls, call);
+	}
+	if (!t) {
+		atomic_fetch_add_explicit(
+			&s->kernel->late_replies, 1, memory_order_relaxed);
+		msg_free(&s->pool, m);
+		return;
+	}
+	t->n_calls--;
+	if (t->ops->reply_inline) {
+		t->ops->reply(t, m->seq, m);
+		msg_free(&s->pool, m);
+		return;
+	}
+	msg_queue_push(&t->control, m);
+	sched_enqueue(s, t);
+}
+
+void
+sched_call_expired(struct sched *s, struct call *call)
+{
+	static const char text[] = "no reply before the deadline";
+
+	sched_reply(s, call->id, EVD_STATUS_TIMEOUT, text, sizeof(text) - 1);
+}
+
+/* ---- a turn --------------------------------------------------------------- */
+
+static void
+item_arrived(struct sched *s, struct msg *m)
+{
+	struct sched_task *task;
+
+	switch ((enum msg_op)m->op) {
+	case MSG_EVENT:
+		event_arrived(s, m);
+		break;
+	case MSG_REPLY:
+		sched_reply_arrived(s, m);
+		break;
+	case MSG_SETTLE:
+		settled_arrived(s, m);
+		break;
+	case MSG_TASK:
+		task = container_of(m, struct sched_task, msg);
+		task->run(s, task);
+		break;
+	}
+}
+
+/* Batches lie newest first: turn them round, then each is in order. */
+static void
+take_inbox(struct sched *s)
+{
+	struct msg *batch, *older, *oldest = NULL;
+
+	if (!atomic_load_explicit(&s->inbox, memory_order_relaxed))
+		return;
+	batch = atomic_exchange(&s->inbox, NULL);
+	for (; batch; batch = older) {
+		older = (struct msg *)batch->timer.link;
+		batch->timer.link = (struct timer *)oldest;
+		oldest = batch;
+	}
+	while (oldest) {
+		struct msg *m = oldest, *next;
+
+		oldest = (struct msg *)oldest->timer.link;
+		m->timer.link = NULL;
+		for (; m; m = next) {
+			next = msg_next(m);
+			item_arrived(s, m);
+		}
+	}
+}
+
+static void
+fire(struct sched *s, struct timer *timer)
+{
+	switch (timer->type) {
+	case TIMER_CALL:
+		sched_call_expired(s, container_of(timer, struct call, timer));
+		break;
+	case TIMER_DELAY:
+		delay_fire(s, timer);
+		break;
+	case TIMER_RESTART:
+		supervise_due(
+			s, container_of(timer, struct session_health, timer));
+		break;
+	}
+}
+
+static void
+fire_timers(struct sched *s)
+{
+	struct timer *timer;
+	uint64_t wall;
+
+	while ((timer = timers_expire(&s->timers, s->now_ns)))
+		fire(s, timer);
+	if (!s->wall_timers.n)
+		return;
+	wall = clock_wall(s->kernel->clock);
+	while ((timer = timers_expire(&s->wall_timers, wall)))
+		fire(s, timer);
+}
+
+void
+sched_enqueue(struct sched *s, struct session *t)
+{
+	if (t->queued)
+		return;
+	t->queued = true;
+	t->next = NULL;
+	if (s->run_head)
+		s->run_tail->next = t;
+	else
+		s->run_head = t;
+	s->run_tail = t;
+}
+
+bool
+sched_turn(struct sched *s)
+{
+	int64_t left = s->kernel->limits.turn_budget;
+	struct session *t;
+
+	s->now_ns = clock_now(s->kernel->clock);
+	take_inbox(s);
+	fire_timers(s);
+	while (left > 0 && (t = s->run_head)) {
+		s->run_head = t->next;
+		left -= session_run(s, t);
+	}
+	sched_publish(s);
+	epoch_quiescent(&s->kernel->epoch, &s->reader);
+	return s->run_head ||
+	       atomic_load_explicit(&s->inbox, memory_order_relaxed);
+}
+
+uint64_t
+sched_next_ns(const struct sched *s)
+{
+	uint64_t next = timers_next_ns(&s->timers);
+	uint64_t wall, wall_now, now;
+
+	if (!s->wall_timers.n)
+		return next;
+	wall = timers_next_ns(&s->wall_timers);
+	wall_now = clock_wall(s->kernel->clock);
+	now = clock_now(s->kernel->clock);
+	wall = wall > wall_now ? now + (wall - wall_now) : now;
+	return wall < next ? wall : next;
+}
+
+bool
+sched_sleep(struct sched *s)
+{
+	epoch_offline(&s->reader);
+	atomic_store(&s->asleep, true);
+	if (!atomic_load(&s->inbox))
+		return true;
+	sched_awake(s);
+	return false;
+}
+
+void
+sched_awake(struct sched *s)
+{
+	atomic_store(&s->asleep, false);
+	epoch_online(&s->kernel->epoch, &s->reader);
+	s->now_ns = clock_now(s->kernel->clock);
+}
+
+void
+sched_clock_set(struct sched *s)
+{
+	timers_rebase(&s->wall_timers, clock_wall(s->kernel->clock));
+}
+
+/* ---- the end --------------------------------------------------------------- */
+
+static void
+stop_all(struct sched *s)
+{
+	struct sessions *table = &s->kernel->sessions;
+
+	for (uint32_t slot = 1; slot <= table->n_slots; slot++) {
+		struct session *t = session_at(s->kernel, slot);
+
+		if (atomic_load(&t->id) && atomic_load(&t->home) == s)
+			session_stop(t);
+	}
+}
+
+/* What other schedulers sent and nobody will take any more. */
+static void
+drop_inbox(struct sched *s)
+{
+	struct msg *batch = atomic_exchange(&s->inbox, NULL), *older, *next;
+
+	for (; batch; batch = older) {
+		older = (struct msg *)batch->timer.link;
+		for (struct msg *m = batch; m; m = next) {
+			next = msg_next(m);
+			if (m->op != MSG_TASK)
+				msg_free(&s->pool, m);
+		}
+	}
+}
+
+void
+sched_deinit(struct sched *s)
+{
+	struct session *t;
+
+	epoch_online(&s->kernel->epoch, &s->reader);
+	stop_all(s);
+	while ((t = s->run_head)) {
+		s->run_head = t->next;
+		session_run(s, t);
+	}
+	delays_deinit(s);
+	for (unsigned i = 0; i < KERNEL_LOOPS_MAX; i++) {
+		struct msg *m;
+
+		while ((m = msg_queue_pop(&s->outbox[i])))
+			if (m->op != MSG_TASK)
+				msg_free(&s->pool, m);
+	}
+	drop_inbox(s);
+	calls_deinit(&s->calls);
+	msg_pool_deinit(&s->pool);
+	epoch_leave(&s->kernel->epoch, &s->reader);
+}

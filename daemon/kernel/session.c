@@ -1,0 +1,675 @@
+#include "kernel/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "kernel/sched.h"
+#include "kernel/supervise.h"
+
+static struct sched *
+home_of(const struct session *s)
+{
+	return atomic_load_explicit(&s->home, memory_order_relaxed);
+}
+
+/* ---- the table ------------------------------------------------------------ */
+
+static struct session *
+slot_new(struct sessions *table)
+{
+	uint32_t slot = table->n_slots + 1;
+	_Atomic(struct session *) *where =
+		&table->chunks[slot >> SESSION_CHUNK_BITS];
+	struct session *chunk = atomic_load(where), *s;
+
+	if (slot > SESSION_SLOT_MASK)
+		return NULL;
+	if (!chunk) {
+		chunk = calloc(1u << SESSION_CHUNK_BITS, sizeof(*chunk));
+		if (!chunk)
+			return NULL;
+		atomic_store_explicit(where, chunk, memory_order_release);
+	}
+	table->n_slots = slot;
+	s = &chunk[slot & SESSION_CHUNK_MASK];
+	s->last_id = slot;
+	return s;
+}
+
+static struct session *
+slot_take(struct sched *sched)
+{
+	struct sessions *table = &sched->kernel->sessions;
+	struct session *s = NULL;
+	uint64_t id;
+
+	pthread_mutex_lock(&table->lock);
+	if (atomic_load(&table->n) < sched->kernel->limits.max_sessions) {
+		s = table->free;
+		if (s)
+			table->free = s->next;
+		else
+			s = slot_new(table);
+		if (s)
+			atomic_fetch_add(&table->n, 1);
+	}
+	pthread_mutex_unlock(&table->lock);
+	if (!s)
+		return NULL;
+	id = s->last_id;
+	memset((char *)s + offsetof(struct session, last_id), 0,
+		sizeof(*s) - offsetof(struct session, last_id));
+	s->last_id = id;
+	atomic_store_explicit(&s->home, sched, memory_order_relaxed);
+	return s;
+}
+
+/* It is off the run queue and its id is retired. */
+static void
+slot_give(struct sched *sched, struct session *s)
+{
+	struct sessions *table = &sched->kernel->sessions;
+
+	s->last_id += 1ull << SESSION_SLOT_BITS;
+	pthread_mutex_lock(&table->lock);
+	s->next = table->free;
+	table->free = s;
+	atomic_fetch_sub(&table->n, 1);
+	pthread_mutex_unlock(&table->lock);
+}
+
+/* ---- aliases ---------------------------------------------------------------- */
+
+int
+session_add_alias(struct session *s, const char *name, size_t size)
+{
+	struct alias *alias;
+	int r;
+
+	r = alias_take(&home_of(s)->kernel->aliases, name, size, s->id, &alias);
+	if (r)
+		return r;
+	alias->sibling = s->aliases;
+	s->aliases = alias;
+	return 0;
+}
+
+int
+session_drop_alias(struct session *s, const char *name, size_t size)
+{
+	struct alias **link = &s->aliases, *alias;
+
+	for (; (alias = *link); link = &alias->sibling)
+		if (alias->size == size && !memcmp(alias->name, name, size))
+			break;
+	if (!alias)
+		return ALIAS_E_NONE;
+	*link = alias->sibling;
+	return alias_drop(&home_of(s)->kernel->aliases, alias, s->id);
+}
+
+static void
+drop_aliases(struct session *s)
+{
+	struct alias *alias;
+
+	while ((alias = s->aliases)) {
+		s->aliases = alias->sibling;
+		alias_drop(&home_of(s)->kernel->aliases, alias, s->id);
+	}
+}
+
+const char *
+session_name(const struct session *s)
+{
+	const struct alias *alias = s->aliases;
+
+	if (!alias)
+		return s->spec && s->spec->name ? s->spec->name : "";
+	while (alias->sibling) /* the last in the chain came first */
+		alias = alias->sibling;
+	return alias->name;
+}
+
+/* ---- start ------------------------------------------------------------------ */
+
+static void
+set_reason(struct session *s, char *reason)
+{
+	if (!s->health) {
+		free(reason);
+		return;
+	}
+	free(s->health->reason);
+	s->health->reason = reason;
+}
+
+static int
+take_spec(struct session *s, struct session_spec *spec)
+{
+	s->spec = spec_ref(spec);
+	s->refuse = spec->refuse;
+	s->health = calloc(1, sizeof(*s->health));
+	if (!s->health)
+		return err_raise(-ENOMEM);
+	s->health->session = s->id;
+	return 0;
+}
+
+/* All aliases of the spec, or the failed state with the reason. */
+static void
+take_aliases(struct session *s)
+{
+	const struct session_spec *spec = s->spec;
+	char *why = NULL;
+
+	for (size_t i = 0; i < spec->n_aliases; i++) {
+		const char *name = spec->aliases[i];
+		int r;
+
+		if (alias_holder(&home_of(s)->kernel->aliases, name,
+			    strlen(name)) == s->id)
+			continue;
+		r = session_add_alias(s, name, strlen(name));
+		if (!r)
+			continue;
+		if (asprintf(&why, "the alias '%s' %s", name,
+			    r == ALIAS_E_TAKEN ? "is held by another session"
+					       : "cannot be taken") < 0)
+			why = NULL;
+		set_reason(s, why);
+		s->life = SESSION_FAILED;
+		log_err("session.failed", "session=\"%s\" reason=\"%s\"",
+			spec->name ? spec->name : "", why ? why : "");
+		return;
+	}
+}
+
+struct session *
+session_new(struct sched *sched, const struct session_ops *ops,
+	struct session_spec *spec, void *state)
+{
+	struct session *s = slot_take(sched);
+
+	if (!s)
+		return NULL;
+	s->ops = ops;
+	s->state = state;
+	s->life = SESSION_STARTING;
+	list_init(&s->delays);
+	mailbox_init(&s->box, spec ? spec->max_events : SPEC_MAX_EVENTS,
+		spec ? spec->max_bytes : SPEC_MAX_BYTES);
+	atomic_store_explicit(&s->id, s->last_id, memory_order_release);
+	if (!spec) {
+		s->begun = true;
+		s->life = SESSION_UP;
+		s->ops->start(s);
+		return s;
+	}
+	if (take_spec(s, spec)) {
+		session_stop(s);
+		return NULL;
+	}
+	take_aliases(s);
+	if (s->life == SESSION_STARTING)
+		session_begin(s);
+	return s;
+}
+
+void
+session_begin(struct session *s)
+{
+	s->life = SESSION_STARTING;
+	s->begun = false;
+	s->run = SESSION_IDLE;
+	sched_enqueue(home_of(s), s);
+}
+
+static void
+start_now(struct sched *sched, struct session *s)
+{
+	s->begun = true;
+	s->incarnation++;
+	s->n_calls = 0;
+	s->run = SESSION_RUNNING;
+	s->health->started_ns = sched->now_ns;
+	s->health->started_wall_ns = clock_wall(sched->kernel->clock);
+	switch (s->ops->start(s)) {
+	case SESSION_DONE:
+	case SESSION_LEASED:
+	case SESSION_HELD:
+		session_started(s);
+		break;
+	case SESSION_WAIT:
+		s->run = SESSION_BUSY;
+		break;
+	case SESSION_CRASHED:
+		break;
+	}
+}
+
+void
+session_started(struct session *s)
+{
+	s->life = SESSION_UP;
+	s->run = SESSION_IDLE;
+	log_debug("session.up", "session=\"%s\" kind=%s", session_name(s),
+		s->ops->kind);
+	sched_enqueue(home_of(s), s);
+}
+
+/* ---- one run ------------------------------------------------------------------ */
+
+static void
+run_control(struct sched *sched, struct session *s)
+{
+	struct msg *m;
+
+	while (s->begun && (m = msg_queue_pop(&s->control))) {
+		s->ops->reply(s, m->seq, m);
+		msg_free(&sched->pool, m);
+	}
+}
+
+static void
+admit_parked(struct sched *sched, struct session *s)
+{
+	struct msg *m;
+
+	while ((m = mailbox_admit(&s->box))) {
+		s->counters.accepted++;
+		sched->counters.accepted++;
+		sched->queued++;
+		sched_settle_level(sched, m, MSG_LEVEL_ACCEPTED);
+	}
+}
+
+/* Its handler keeps @m until session_done(). */
+static void
+leased(struct sched *sched, struct session *s, struct msg *m)
+{
+	s->counters.leased++;
+	sched->counters.leased++;
+	sched_settle_level(sched, m, MSG_LEVEL_DELIVERED);
+}
+
+static void
+run_one(struct sched *sched, struct session *s, struct msg *m)
+{
+	sched->queued--;
+	switch (s->ops->run(s, m)) {
+	case SESSION_DONE:
+		sched_handled(sched, s, m);
+		break;
+	case SESSION_WAIT:
+		s->current = m;
+		s->run = SESSION_BUSY;
+		leased(sched, s, m);
+		break;
+	case SESSION_LEASED:
+		leased(sched, s, m);
+		break;
+	case SESSION_HELD:
+		mailbox_unpop(&s->box, m);
+		sched->queued++;
+		s->run = SESSION_ON_HOLD;
+		break;
+	case SESSION_CRASHED:
+		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+		break;
+	}
+}
+
+static int
+run_events(struct sched *sched, struct session *s)
+{
+	int budget = (int)sched->kernel->limits.budget, n = 0;
+	struct msg *m;
+
+	s->run = SESSION_RUNNING;
+	while (n < budget && s->run == SESSION_RUNNING &&
+		(m = mailbox_pop(&s->box))) {
+		if (s->box.n_parked)
+			admit_parked(sched, s);
+		run_one(sched, s, m);
+		n++;
+		if (s->exiting || s->control.head)
+			break;
+	}
+	if (s->run == SESSION_RUNNING)
+		s->run = SESSION_IDLE;
+	return n;
+}
+
+static bool
+has_more(const struct session *s)
+{
+	if (s->control.head && s->begun)
+		return true;
+	return s->life == SESSION_UP && s->run == SESSION_IDLE &&
+	       s->box.admitted.head;
+}
+
+int
+session_run(struct sched *sched, struct session *s)
+{
+	int n = 1;
+
+	s->queued = false;
+	if (s->life == SESSION_DEAD) {
+		slot_give(sched, s);
+		return n;
+	}
+	sched->running = s;
+	if (s->life == SESSION_STARTING && !s->begun)
+		start_now(sched, s);
+	if (s->control.head)
+		run_control(sched, s);
+	if (s->life == SESSION_UP && s->run == SESSION_IDLE && !s->exiting)
+		n += run_events(sched, s);
+	sched->running = NULL;
+	if (s->exiting)
+		session_exit(s);
+	else if (has_more(s))
+		sched_enqueue(sched, s);
+	return n;
+}
+
+/* ---- for kinds ------------------------------------------------------------------ */
+
+void
+session_done(struct session *s, struct msg *m, int status)
+{
+	struct sched *sched = home_of(s);
+
+	s->counters.leased--;
+	sched->counters.leased--;
+	if (m == s->current) {
+		s->current = NULL;
+		s->run = SESSION_IDLE;
+		sched_enqueue(sched, s);
+	}
+	if (status)
+		msg_end(sched, s, m, MSG_END_DEAD, status, NULL);
+	else
+		sched_handled(sched, s, m);
+}
+
+void
+session_return(struct session *s, struct msg *m)
+{
+	struct sched *sched = home_of(s);
+
+	s->counters.leased--;
+	sched->counters.leased--;
+	sched->queued++;
+	m->attempt++;
+	mailbox_unpop(&s->box, m);
+	if (s->run == SESSION_IDLE)
+		sched_enqueue(sched, s);
+}
+
+void
+session_wake(struct session *s)
+{
+	if (s->run != SESSION_ON_HOLD)
+		return;
+	s->run = SESSION_IDLE;
+	sched_enqueue(home_of(s), s);
+}
+
+int
+session_call(struct session *s, struct msg *m, uint64_t token,
+	uint32_t timeout_ms, uint64_t *id)
+{
+	struct sched *sched = home_of(s);
+	const struct kernel_limits *limits = &sched->kernel->limits;
+	struct call *call;
+	uint64_t call_id;
+	int r;
+
+	if (s->n_calls >= limits->max_calls)
+		return SCHED_E_LIMIT;
+	call = calls_add(&sched->calls);
+	if (!call)
+		return err_raise(-ENOMEM);
+	call->session = s->id;
+	call->token = token;
+	call->incarnation = s->incarnation;
+	call->timer.type = TIMER_CALL;
+	call_id = call->id;
+	timers_add(&sched->timers, &call->timer,
+		sched->now_ns + (uint64_t)NS_PER_MS *
+					(timeout_ms ? timeout_ms
+						    : limits->call_timeout_ms));
+	s->n_calls++;
+	if (m) {
+		m->call = call_id;
+		m->from = s->id;
+		r = sched_post(sched, m);
+		if (r) {
+			m->call = 0;
+			session_forget(s, call_id);
+			return r;
+		}
+	}
+	if (id)
+		*id = call_id;
+	return 0;
+}
+
+int
+session_sleep(struct session *s, uint64_t token, uint64_t ms, uint64_t *id)
+{
+	struct sched *sched = home_of(s);
+	struct call *call;
+	uint64_t call_id;
+	int r;
+
+	r = session_call(s, NULL, token, 1, &call_id);
+	if (r)
+		return r;
+	call = calls_find(&sched->calls, call_id);
+	timers_remove(&sched->timers, &call->timer);
+	timers_add(
+		&sched->timers, &call->timer, sched->now_ns + ms * NS_PER_MS);
+	if (id)
+		*id = call_id;
+	return 0;
+}
+
+void
+session_forget(struct session *s, uint64_t id)
+{
+	struct sched *sched = home_of(s);
+	struct call *call = calls_find(&sched->calls, id);
+
+	if (!call)
+		return;
+	timers_remove(&sched->timers, &call->timer);
+	calls_remove(&sched->calls, call);
+	s->n_calls--;
+}
+
+/* ---- the end ---------------------------------------------------------------------- */
+
+/* Free the kind's state; what it was handling ends as dead. */
+static void
+drop_state(struct session *s, bool crashed)
+{
+	struct sched *sched = home_of(s);
+	struct msg *m = TAKE(s->current);
+
+	if (s->begun)
+		s->ops->stop(s, crashed);
+	s->begun = false;
+	s->incarnation++;
+	s->n_calls = 0;
+	s->run = SESSION_IDLE;
+	delays_cancel_owned(sched, s);
+	if (m) {
+		s->counters.leased--;
+		sched->counters.leased--;
+		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+	}
+	while ((m = msg_queue_pop(&s->control)))
+		msg_free(&sched->pool, m);
+}
+
+static void
+drop_mailbox(struct session *s)
+{
+	struct sched *sched = home_of(s);
+	struct msg *m;
+
+	while ((m = mailbox_pop(&s->box))) {
+		sched->queued--;
+		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+	}
+	while ((m = mailbox_pop_parked(&s->box)))
+		msg_end(sched, s, m, MSG_END_REFUSED, EVD_STATUS_DIED, NULL);
+}
+
+static void
+retire(struct session *s)
+{
+	struct sched *sched = home_of(s);
+
+	drop_aliases(s);
+	if (s->health) {
+		timers_remove(&sched->timers, &s->health->timer);
+		free(s->health->reason);
+		free(s->health);
+		s->health = NULL;
+	}
+	s->life = SESSION_DEAD;
+	atomic_store_explicit(&s->id, 0, memory_order_release);
+	drop_mailbox(s);
+	s->spec = spec_unref(s->spec);
+	if (!s->queued)
+		slot_give(sched, s);
+}
+
+void
+session_fail(struct session *s, const char *format, ...)
+{
+	char *reason = NULL;
+	va_list args;
+
+	va_start(args, format);
+	if (vasprintf(&reason, format, args) < 0)
+		reason = NULL;
+	va_end(args);
+	set_reason(s, reason);
+	drop_state(s, true);
+	if (supervise_ended(s, true))
+		return;
+	s->exiting = true;
+	sched_enqueue(home_of(s), s);
+}
+
+void
+session_stop(struct session *s)
+{
+	if (s == home_of(s)->running) {
+		s->exiting = true;
+		s->stopping = true;
+		return;
+	}
+	if (s->life == SESSION_DEAD)
+		return;
+	s->life = SESSION_STOPPING;
+	drop_state(s, false);
+	retire(s);
+}
+
+void
+session_exit(struct session *s)
+{
+	s->exiting = true;
+	if (s == home_of(s)->running)
+		return;
+	s->exiting = false;
+	if (!s->stopping) {
+		drop_state(s, false);
+		if (supervise_ended(s, false))
+			return;
+	}
+	session_stop(s);
+}
+
+static bool
+spec_has_alias(const struct session_spec *spec, const struct alias *alias)
+{
+	for (size_t i = 0; i < spec->n_aliases; i++)
+		if (!strcmp(spec->aliases[i], alias->name))
+			return true;
+	return false;
+}
+
+/* Those that the new spec does not have; posters never miss the others. */
+static void
+drop_other_aliases(struct session *s, const struct session_spec *spec)
+{
+	struct alias **link = &s->aliases, *alias;
+
+	while ((alias = *link)) {
+		if (spec_has_alias(spec, alias)) {
+			link = &alias->sibling;
+			continue;
+		}
+		*link = alias->sibling;
+		alias_drop(&home_of(s)->kernel->aliases, alias, s->id);
+	}
+}
+
+void
+session_restart(struct session *s, struct session_spec *spec)
+{
+	drop_state(s, s->life != SESSION_UP);
+	supervise_reset(s);
+	s->life = SESSION_STARTING;
+	if (spec && s->spec != spec) {
+		spec_ref(spec);
+		spec_unref(s->spec);
+		s->spec = spec;
+		s->refuse = spec->refuse;
+		mailbox_limit(&s->box, spec->max_events, spec->max_bytes);
+	}
+	drop_other_aliases(s, s->spec);
+	take_aliases(s);
+	if (s->life == SESSION_STARTING)
+		session_begin(s);
+	admit_parked(home_of(s), s);
+}
+
+const char *
+session_state_word(const struct session *s)
+{
+	static const char *const words[] = {
+		[SESSION_STARTING] = "starting",
+		[SESSION_UP] = "up",
+		[SESSION_BACKOFF] = "backoff",
+		[SESSION_FAILED] = "failed",
+		[SESSION_STOPPING] = "stopping",
+		[SESSION_DEAD] = "dead",
+	};
+
+	return words[s->life];
+}
+
+size_t
+session_memory(const struct session *s)
+{
+	size_t size = sizeof(*s) + s->box.size;
+
+	if (s->begun && s->ops->memory)
+		size += s->ops->memory(s);
+	return size;
+}
