@@ -34,6 +34,7 @@ struct loop {
 	int wake_fd, clock_fd;
 	uint64_t timer_ns;    /* when it is armed for; UINT64_MAX: not */
 	bool busy;            /* idle is active */
+	bool slept;           /* the scheduler was told that it sleeps */
 	_Atomic bool stop;
 	_Atomic uint64_t turns; /* for the watchdog: it turns */
 	struct loop_flush *flush_head, **flush_tail;

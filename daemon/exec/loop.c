@@ -1,0 +1,312 @@
+#include "exec/loop.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+#ifndef TFD_TIMER_CANCEL_ON_SET
+#define TFD_TIMER_CANCEL_ON_SET (1 << 1)
+#endif
+
+static void
+loop_wake(struct sched *s)
+{
+	uint64_t one = 1;
+	ssize_t n = write(loop_of(s)->wake_fd, &one, sizeof(one));
+
+	(void)n; /* full: it is awake already */
+}
+
+static const struct executor_ops loop_ops = {.name = "loop", .wake = loop_wake};
+
+static void
+loop_on_wake(uv_poll_t *handle, int status, int events)
+{
+	struct loop *l = handle->data;
+	uint64_t n;
+	ssize_t r = read(l->wake_fd, &n, sizeof(n));
+
+	(void)r, (void)status, (void)events;
+}
+
+/* ---- the wall clock -------------------------------------------------------- */
+
+/* A timerfd far in the future that is cancelled when the clock is set. */
+static int
+clock_arm(struct loop *l)
+{
+	struct itimerspec far = {.it_value = {.tv_sec = INT32_MAX}};
+
+	if (timerfd_settime(l->clock_fd,
+		    TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL))
+		return err_raise(-errno);
+	return 0;
+}
+
+static void
+loop_on_clock(uv_poll_t *handle, int status, int events)
+{
+	struct loop *l = handle->data;
+	uint64_t n;
+	ssize_t r = read(l->clock_fd, &n, sizeof(n));
+
+	(void)r, (void)status, (void)events;
+	sched_clock_set(&l->sched);
+	log_info("loop.clock-set", "loop=%u", l->sched.index);
+	if (clock_arm(l))
+		log_err("loop.clock", "errno=%d", errno);
+}
+
+/* ---- a turn ---------------------------------------------------------------- */
+
+static void
+loop_on_idle(uv_idle_t *handle)
+{
+	(void)handle; /* while it is active the loop does not sleep */
+}
+
+static void
+loop_on_timer(uv_timer_t *handle)
+{
+	struct loop *l = handle->data;
+
+	l->timer_ns = UINT64_MAX; /* the turn that follows fires what is due */
+}
+
+static void
+run_flushes(struct loop *l)
+{
+	struct loop_flush *flush = l->flush_head, *next;
+
+	l->flush_head = NULL;
+	l->flush_tail = &l->flush_head;
+	for (; flush; flush = next) {
+		next = flush->next;
+		flush->queued = false;
+		flush->run(flush);
+	}
+}
+
+static void
+set_busy(struct loop *l, bool busy)
+{
+	if (busy == l->busy)
+		return;
+	l->busy = busy;
+	if (busy)
+		uv_idle_start(&l->idle, loop_on_idle);
+	else
+		uv_idle_stop(&l->idle);
+}
+
+/* Arm the timer for the scheduler's next, unless it is armed for as early:
+ * firing early costs a turn, arming costs one for each call's deadline. */
+static void
+arm_timer(struct loop *l)
+{
+	uint64_t next = sched_next_ns(&l->sched), now, ms;
+
+	if (next >= l->timer_ns)
+		return;
+	now = l->sched.now_ns;
+	ms = next > now ? (next - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+	l->timer_ns = next;
+	uv_timer_start(&l->timer, loop_on_timer, ms, 0);
+}
+
+static void
+loop_turn(struct loop *l)
+{
+	bool more = sched_turn(&l->sched);
+
+	run_flushes(l);
+	sched_publish(&l->sched); /* what the flushes sent */
+	if (l->sched.run_head || l->flush_head)
+		more = true;
+	set_busy(l, more);
+	arm_timer(l);
+	atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
+	if (atomic_load_explicit(&l->stop, memory_order_relaxed))
+		uv_stop(&l->uv);
+}
+
+/* After the poll: connections have read. */
+static void
+loop_on_check(uv_check_t *handle)
+{
+	struct loop *l = handle->data;
+
+	if (l->slept)
+		sched_awake(&l->sched);
+	l->slept = false;
+	loop_turn(l);
+}
+
+/* Before the poll: timers may have fired meanwhile. */
+static void
+loop_on_prepare(uv_prepare_t *handle)
+{
+	struct loop *l = handle->data;
+
+	if (l->busy)
+		return;
+	l->slept = sched_sleep(&l->sched);
+	if (!l->slept)
+		set_busy(l, true);
+}
+
+/* ---- life ------------------------------------------------------------------ */
+
+static int
+open_fds(struct loop *l)
+{
+	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->wake_fd < 0)
+		return err_raise(-errno);
+	l->clock_fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (l->clock_fd < 0)
+		return err_raise(-errno);
+	return clock_arm(l);
+}
+
+static int
+open_handles(struct loop *l)
+{
+	int r;
+
+	r = uv_poll_init(&l->uv, &l->wake, l->wake_fd);
+	if (r)
+		return err_raise(r);
+	r = uv_poll_init(&l->uv, &l->clock, l->clock_fd);
+	if (r)
+		return err_raise(r);
+	uv_check_init(&l->uv, &l->check);
+	uv_prepare_init(&l->uv, &l->prepare);
+	uv_idle_init(&l->uv, &l->idle);
+	uv_timer_init(&l->uv, &l->timer);
+	l->wake.data = l->clock.data = l->check.data = l->prepare.data = l;
+	l->idle.data = l->timer.data = l;
+	uv_poll_start(&l->wake, UV_READABLE, loop_on_wake);
+	uv_poll_start(&l->clock, UV_READABLE, loop_on_clock);
+	uv_check_start(&l->check, loop_on_check);
+	uv_prepare_start(&l->prepare, loop_on_prepare);
+	return 0;
+}
+
+int
+loop_init(struct loop *l, struct kernel *k, unsigned index)
+{
+	int r;
+
+	memset(l, 0, sizeof(*l));
+	l->wake_fd = l->clock_fd = -1;
+	l->timer_ns = UINT64_MAX;
+	l->flush_tail = &l->flush_head;
+	l->read_buffer = malloc(LOOP_READ_SIZE);
+	if (!l->read_buffer)
+		return err_raise(-ENOMEM);
+	r = uv_loop_init(&l->uv);
+	if (r)
+		return err_raise(r);
+	r = open_fds(l);
+	if (!r)
+		r = open_handles(l);
+	if (r)
+		return err_pass(r);
+	r = sched_init(&l->sched, k, index, &loop_ops, l);
+	if (r)
+		return err_pass(r);
+	epoch_offline(&l->sched.reader); /* until its thread runs */
+	return 0;
+}
+
+void
+loop_run(struct loop *l)
+{
+	sched_awake(&l->sched);
+	loop_turn(l); /* what was injected before, and the first timer */
+	if (!atomic_load(&l->stop))
+		uv_run(&l->uv, UV_RUN_DEFAULT);
+	epoch_offline(&l->sched.reader);
+}
+
+static void *
+loop_main(void *arg)
+{
+	loop_run(arg);
+	return NULL;
+}
+
+int
+loop_start(struct loop *l)
+{
+	int r = pthread_create(&l->thread, NULL, loop_main, l);
+
+	if (r)
+		return err_raise(-r);
+	l->started = true;
+	return 0;
+}
+
+void
+loop_join(struct loop *l)
+{
+	if (l->started)
+		pthread_join(l->thread, NULL);
+	l->started = false;
+}
+
+void
+loop_stop(struct loop *l)
+{
+	atomic_store(&l->stop, true);
+	loop_wake(&l->sched);
+}
+
+void
+loop_inject(struct loop *l, struct sched_task *task)
+{
+	sched_inject(&l->sched, task);
+}
+
+static void
+close_handle(uv_handle_t *handle, void *arg)
+{
+	struct loop *l = arg;
+	bool own = handle == (uv_handle_t *)&l->wake ||
+		handle == (uv_handle_t *)&l->clock ||
+		handle == (uv_handle_t *)&l->check ||
+		handle == (uv_handle_t *)&l->prepare ||
+		handle == (uv_handle_t *)&l->idle ||
+		handle == (uv_handle_t *)&l->timer;
+
+	if (uv_is_closing(handle))
+		return;
+	if (!own)
+		log_err("loop.open-handle", "loop=%u type=%s", l->sched.index,
+			uv_handle_type_name(handle->type));
+	uv_close(handle, NULL);
+}
+
+int
+loop_deinit(struct loop *l)
+{
+	int r;
+
+	sched_deinit(&l->sched);
+	run_flushes(l);
+	uv_walk(&l->uv, close_handle, l);
+	uv_run(&l->uv, UV_RUN_DEFAULT);
+	r = uv_loop_close(&l->uv);
+	close(l->wake_fd);
+	close(l->clock_fd);
+	free(l->read_buffer);
+	return r ? err_raise(r) : 0;
+}
