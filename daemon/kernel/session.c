@@ -250,6 +250,7 @@ start_now(struct sched *sched, struct session *s)
 		s->run = SESSION_BUSY;
 		break;
 	case SESSION_CRASHED:
+	case SESSION_UNHANDLED:
 		break;
 	}
 }
@@ -322,6 +323,10 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 		break;
 	case SESSION_CRASHED:
 		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+		break;
+	case SESSION_UNHANDLED:
+		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_HANDLER,
+			"the session has no handler for this event");
 		break;
 	}
 }

@@ -27,6 +27,7 @@ enum session_result {
 	SESSION_LEASED, /* handed on: session_done() comes later; give more */
 	SESSION_HELD,   /* not taken: offer it again after session_wake() */
 	SESSION_CRASHED, /* the handler failed and session_fail() was called */
+	SESSION_UNHANDLED, /* no handler for it: a dead letter */
 };
 
 struct session_ops {
@@ -36,8 +37,8 @@ struct session_ops {
 	 * session_started() says when. SESSION_CRASHED: session_fail() said
 	 * why. */
 	enum session_result (*start)(struct session *s);
-	/* Handle @m; it stays the kernel's with DONE, HELD and CRASHED, and
-	 * is the kind's to keep until session_done() with WAIT and LEASED. */
+	/* Handle @m; it stays the kernel's, but is the kind's to keep until
+	 * session_done() with WAIT and LEASED. */
 	enum session_result (*run)(struct session *s, struct msg *m);
 	/* The outcome of session_call() or session_sleep(): @reply->status and
 	 * payload; freed by the kernel afterwards. */
