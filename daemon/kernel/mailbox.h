@@ -16,9 +16,9 @@ enum { MAILBOX_E_FULL = 1 };
 struct mailbox {
 	struct msg_queue admitted;
 	struct msg_queue parked;
-	uint64_t size;     /* bytes charged by the admitted */
+	uint64_t size; /* bytes charged by the admitted */
 	uint64_t max_size;
-	uint32_t n;        /* admitted */
+	uint32_t n; /* admitted */
 	uint32_t n_parked;
 	uint32_t max_n;
 };

@@ -21,36 +21,45 @@ enum msg_op {
 };
 
 enum msg_flag {
-	MSG_ACK = 1,       /* the sender is told the fate, by its seq */
-	MSG_MAY_PARK = 2,  /* waits for room instead of being refused */
-	MSG_ADMITTED = 4,  /* counted as accepted */
-	MSG_REPLIED = 8,   /* its call has been answered */
-	MSG_HEAP = 16,     /* not from the pool */
-	MSG_DELAYED = 32,  /* held by a timer, or was */
+	MSG_ACK = 1,      /* the sender is told the fate, by its seq */
+	MSG_MAY_PARK = 2, /* waits for room instead of being refused */
+	MSG_ADMITTED = 4, /* counted as accepted */
+	MSG_REPLIED = 8,  /* its call has been answered */
+	MSG_HEAP = 16,    /* not from the pool */
+	MSG_DELAYED = 32, /* held by a timer, or was */
 };
 
 enum { MSG_PAYLOAD_MAX = 1 << 30 };
 
+/* What the ack of a post stands for; the wire's numbers. */
+enum msg_level {
+	MSG_LEVEL_ACCEPTED,
+	MSG_LEVEL_DURABLE,
+	MSG_LEVEL_DELIVERED,
+	MSG_LEVEL_HANDLED,
+};
+
 struct msg {
 	struct timer timer; /* the queue link is timer.next, see msg_next() */
 	uint64_t id;
-	uint64_t from;    /* session, 0: none */
-	uint64_t to;      /* session */
-	uint64_t call;    /* nonzero: a reply is expected or this is one */
-	uint64_t seq;     /* with MSG_ACK: the sender's number for it */
-	uint64_t late_ns; /* fired from a delay: this late */
-	const char *event; /* NUL-terminated */
-	uint32_t size;    /* payload bytes */
+	uint64_t from;         /* session, 0: none */
+	uint64_t to;           /* session */
+	uint64_t call;         /* nonzero: a reply is expected or this is one */
+	uint64_t seq;          /* with MSG_ACK: the sender's number for it */
+	uint64_t late_ns;      /* fired from a delay: this late */
+	const char *event;     /* NUL-terminated */
+	uint32_t size;         /* payload bytes */
 	uint32_t headers_size; /* encoded headers, behind the payload */
 	uint16_t handler; /* index into the target kind's handlers + 1, or 0 */
 	uint8_t op;
 	uint8_t flags;
-	uint8_t level;    /* EVD level that settles it */
+	uint8_t level; /* enum msg_level that settles it */
 	uint8_t event_size;
 	uint8_t attempt;
 	uint8_t pool_class;
-	uint32_t status;  /* MSG_REPLY, MSG_SETTLE */
-	uint8_t data[];   /* payload, NUL, headers, event name, NUL */
+	uint32_t status; /* MSG_REPLY, MSG_SETTLE */
+	uint32_t settled_size; /* MSG_SETTLE: payload bytes of the post */
+	uint8_t data[];  /* payload, NUL, headers, event name, NUL */
 };
 
 static inline struct msg *
@@ -98,7 +107,8 @@ msg_queue_pop(struct msg_queue *q)
 }
 
 /* Free lists of messages by size class, one per scheduler; not thread-safe.
- * A message may be freed to another pool than it came from. */
+ * A message may be freed to another pool than it came from. A NULL pool is
+ * malloc() and free(), for threads that have none. */
 enum { MSG_CLASSES = 6 };
 
 struct msg_pool {
@@ -128,8 +138,8 @@ struct msg_init {
 };
 struct msg *msg_new(struct msg_pool *p, const struct msg_init *init);
 struct msg *msg_free(struct msg_pool *p, struct msg *m);
-/* A copy with the same names, payload, sender and receiver; own op and no
- * ack, call or id. */
+/* A MSG_EVENT with the same name, payload, headers, sender, receiver and
+ * handler; all else (ack, call, id, flags ...) is zero. */
 struct msg *msg_clone(struct msg_pool *p, const struct msg *m);
 /* Bytes that @m counts for in a mailbox. */
 static inline uint32_t

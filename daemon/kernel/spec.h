@@ -14,29 +14,29 @@ struct spec_param {
 
 struct session_spec {
 	_Atomic uint32_t refs;
-	char *name;    /* of the file, without .conf */
-	char *origin;  /* path of the file; NULL: spawned */
+	char *name;     /* of the file, without .conf */
+	char *origin;   /* path of the file; NULL: spawned */
 	char **aliases; /* n_aliases of them */
 	size_t n_aliases;
-	char *kind;    /* "lua", "native", "client" */
-	char *path;    /* script or plugin, absolute; NULL for client */
+	char *kind; /* "lua", "native", "client" */
+	char *path; /* script or plugin, absolute; NULL for client */
 	struct spec_param *params; /* [Params], in order */
 	size_t n_params;
-	uint64_t digest;     /* of everything here and of the script's bytes */
-	uint64_t parent;     /* session id of who spawned it; 0 */
+	uint64_t digest; /* of everything here and of the script's bytes */
+	uint64_t parent; /* session id of who spawned it; 0 */
 	/* [Mailbox] */
 	uint32_t max_events; /* default SPEC_MAX_EVENTS */
 	uint64_t max_bytes;  /* default SPEC_MAX_BYTES */
 	bool refuse;         /* Overflow=refuse; else block */
 	/* [Session] */
 	enum restart_mode restart;
-	uint64_t restart_ms;      /* first pause; doubles up to restart_max_ms */
+	uint64_t restart_ms; /* first pause; doubles up to restart_max_ms */
 	uint64_t restart_max_ms;
-	uint32_t restart_burst;   /* failures in restart_window_ms, then FAILED */
+	uint32_t restart_burst; /* failures in restart_window_ms, then FAILED */
 	uint64_t restart_window_ms;
-	uint64_t memory_max;      /* bytes of a Lua state; 0: none */
-	uint32_t handler_ms;      /* one handler's longest run; 0: none */
-	int loop;                 /* home; -1: any */
+	uint64_t memory_max; /* bytes of a Lua state; 0: none */
+	uint32_t handler_ms; /* one handler's longest run; 0: none */
+	int loop;            /* home; -1: any */
 };
 
 enum {
@@ -54,8 +54,9 @@ enum {
 struct session_spec *spec_new(void);
 struct session_spec *spec_ref(struct session_spec *spec);
 struct session_spec *spec_unref(struct session_spec *spec);
-/* Value of a [Params] key, or NULL. */
+/* Value of a [Params] key, or NULL; of several the last. */
 const char *spec_param(const struct session_spec *spec, const char *key);
+/* Append a copy: 0 or -ENOMEM. */
 int spec_add_alias(struct session_spec *spec, const char *alias);
-int spec_add_param(struct session_spec *spec, const char *key,
-	const char *value);
+int spec_add_param(
+	struct session_spec *spec, const char *key, const char *value);

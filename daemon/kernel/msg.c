@@ -1,0 +1,178 @@
+/* Message allocation: free lists by size class in front of malloc().
+ *
+ * A pool is one scheduler's; a message may end in another pool than it came
+ * from, which is why each list is capped. AddressSanitizer builds go straight
+ * to malloc(), so that a use after msg_free() is found. */
+#include "kernel/msg.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define POOL_BYPASS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POOL_BYPASS 1
+#endif
+#endif
+#ifndef POOL_BYPASS
+#define POOL_BYPASS 0
+#endif
+
+enum {
+	CLASS_STEP = 64,
+	CLASS_MAX = 4096, /* bytes of the largest class */
+	CLASS_HEAP = MSG_CLASSES,
+	HEAD_SIZE = offsetof(struct msg, data),
+};
+
+static const struct {
+	uint16_t size;  /* bytes of the whole block */
+	uint16_t limit; /* kept for reuse at most: about 1 MiB a class */
+} classes[MSG_CLASSES] = {
+	{128, 8192},
+	{192, 5461},
+	{256, 4096},
+	{512, 2048},
+	{1024, 1024},
+	{CLASS_MAX, 256},
+};
+
+static unsigned
+class_of(size_t total)
+{
+	/* by (total - 1) / CLASS_STEP, up to 512 bytes */
+	static const uint8_t small[8] = {0, 0, 1, 2, 3, 3, 3, 3};
+
+	if (POOL_BYPASS || total > CLASS_MAX)
+		return CLASS_HEAP;
+	if (total <= sizeof(small) * CLASS_STEP)
+		return small[(total - 1) / CLASS_STEP];
+	return total <= 1024 ? 4 : 5;
+}
+
+void
+msg_pool_init(struct msg_pool *p)
+{
+	memset(p, 0, sizeof(*p));
+}
+
+void
+msg_pool_deinit(struct msg_pool *p)
+{
+	for (unsigned c = 0; c < MSG_CLASSES; c++) {
+		for (struct msg *m = p->free[c], *next; m; m = next) {
+			next = msg_next(m);
+			free(m);
+		}
+	}
+	msg_pool_init(p);
+}
+
+/* A block of @total bytes, its header zero. */
+static struct msg *
+block_take(struct msg_pool *p, size_t total)
+{
+	unsigned c = class_of(total);
+	struct msg *m;
+
+	if (p && c < CLASS_HEAP && p->free[c]) {
+		m = p->free[c];
+		p->free[c] = msg_next(m);
+		p->n_free[c]--;
+	} else {
+		m = malloc(c < CLASS_HEAP ? classes[c].size : total);
+		if (!m)
+			return NULL;
+	}
+	memset(m, 0, HEAD_SIZE);
+	m->pool_class = (uint8_t)c;
+	m->flags = c < CLASS_HEAP ? 0 : MSG_HEAP;
+	return m;
+}
+
+/* Lay the event name behind @end, or point at it where it is. */
+static void
+put_event(struct msg *m, const struct msg_init *init, uint8_t *end)
+{
+	m->event_size = init->event_size;
+	if (init->event_static) {
+		m->event = init->event;
+		return;
+	}
+	if (init->event_size)
+		memcpy(end, init->event, init->event_size);
+	end[init->event_size] = 0;
+	m->event = (const char *)end;
+}
+
+struct msg *
+msg_new(struct msg_pool *p, const struct msg_init *init)
+{
+	size_t event_room = init->event_static ? 0 : init->event_size + 1u;
+	size_t total = HEAD_SIZE + (size_t)init->size + 1 + init->headers_size +
+		       event_room;
+	struct msg *m;
+	uint8_t *end;
+
+	assert(init->size <= MSG_PAYLOAD_MAX &&
+		init->headers_size <= MSG_PAYLOAD_MAX);
+	m = FAULT(msg_new) ? NULL : block_take(p, total);
+	if (!m)
+		return NULL;
+	m->size = init->size;
+	m->headers_size = init->headers_size;
+	if (init->data && init->size)
+		memcpy(m->data, init->data, init->size);
+	end = m->data + init->size;
+	*end++ = 0;
+	if (init->headers && init->headers_size)
+		memcpy(end, init->headers, init->headers_size);
+	put_event(m, init, end + init->headers_size);
+	return m;
+}
+
+struct msg *
+msg_free(struct msg_pool *p, struct msg *m)
+{
+	unsigned c;
+
+	if (!m)
+		return NULL;
+	assert(!timer_is_armed(&m->timer));
+	c = m->pool_class;
+	if (!p || c >= CLASS_HEAP || p->n_free[c] >= classes[c].limit) {
+		free(m);
+		return NULL;
+	}
+	msg_link(m, p->free[c]);
+	p->free[c] = m;
+	p->n_free[c]++;
+	return NULL;
+}
+
+struct msg *
+msg_clone(struct msg_pool *p, const struct msg *m)
+{
+	const uint8_t *own = msg_headers(m) + m->headers_size;
+	struct msg_init init = {
+		.event = m->event,
+		.event_size = m->event_size,
+		.event_static = m->event != (const char *)own,
+		.data = m->data,
+		.size = m->size,
+		.headers = msg_headers(m),
+		.headers_size = m->headers_size,
+	};
+	struct msg *copy = msg_new(p, &init);
+
+	if (!copy)
+		return NULL;
+	copy->from = m->from;
+	copy->to = m->to;
+	copy->handler = m->handler;
+	return copy;
+}

@@ -1,0 +1,277 @@
+/* daemon/kernel/msg.c */
+#include "kernel/msg.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/fault.h"
+
+static int
+setup(void **state)
+{
+	static struct msg_pool pool;
+
+	msg_pool_init(&pool);
+	*state = &pool;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	msg_pool_deinit(*state);
+	return 0;
+}
+
+static struct msg *
+msg_sized(struct msg_pool *p, uint32_t size)
+{
+	struct msg_init init = {.event = "e", .event_size = 1, .size = size};
+	struct msg *m = msg_new(p, &init);
+
+	assert_non_null(m);
+	memset(m->data, 0xa5, size);
+	return m;
+}
+
+static void
+test_new_copies_payload_headers_and_event(void **state)
+{
+	char event[] = "done!"; /* one byte more than its name */
+	struct msg_init init = {
+		.event = event,
+		.event_size = 4,
+		.data = "payload",
+		.size = 7,
+		.headers = "\x7a\x00h",
+		.headers_size = 3,
+	};
+	struct msg *m = msg_new(*state, &init);
+
+	memset(event, 'x', 5);
+	assert_string_equal(m->event, "done");
+	assert_int_equal(m->event_size, 4);
+	assert_string_equal((char *)m->data, "payload");
+	assert_int_equal(m->size, 7);
+	assert_memory_equal(msg_headers(m), "\x7a\x00h", 3);
+	assert_int_equal(m->headers_size, 3);
+	assert_int_equal(msg_charge(m), 10);
+	msg_free(*state, m);
+}
+
+static void
+test_new_points_at_a_static_event(void **state)
+{
+	static const char name[] = "tick";
+	struct msg_init init = {
+		.event = name, .event_size = 4, .event_static = true};
+	struct msg *m = msg_new(*state, &init);
+
+	assert_ptr_equal(m->event, name);
+	assert_int_equal(m->data[0], 0);
+	msg_free(*state, m);
+}
+
+static void
+test_new_is_zero_after_reuse(void **state)
+{
+	struct msg *m = msg_sized(*state, 10);
+
+	m->id = m->from = m->to = m->call = m->seq = m->late_ns = 7;
+	m->timer.due_ns = 7;
+	m->handler = 7;
+	m->op = MSG_TASK;
+	m->flags |= MSG_ACK | MSG_REPLIED;
+	m->level = m->attempt = 7;
+	m->status = 7;
+	msg_free(*state, m);
+	m = msg_sized(*state, 10);
+	assert_null(m->timer.next);
+	assert_false(timer_is_armed(&m->timer));
+	assert_int_equal(m->timer.due_ns, 0);
+	assert_int_equal(m->id | m->from | m->to | m->call | m->seq, 0);
+	assert_int_equal(m->late_ns, 0);
+	assert_int_equal(m->handler | m->op | m->level | m->attempt, 0);
+	assert_int_equal(m->flags & ~MSG_HEAP, 0);
+	assert_int_equal(m->status, 0);
+	msg_free(*state, m);
+}
+
+/* Every size around the classes' edges can be written and read in full. */
+static void
+test_every_size_has_its_room(void **state)
+{
+	struct msg *all[3000];
+	uint32_t n = 0;
+
+	for (uint32_t size = 0; size < 1100; size++)
+		all[n++] = msg_sized(*state, size);
+	for (uint32_t size = 3900; size < 4200; size++)
+		all[n++] = msg_sized(*state, size);
+	for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t j = 0; j < all[i]->size; j++)
+			assert_int_equal(all[i]->data[j], 0xa5);
+		assert_int_equal(all[i]->data[all[i]->size], 0);
+		assert_string_equal(all[i]->event, "e");
+		msg_free(*state, all[i]);
+	}
+}
+
+static void
+test_large_messages_come_from_the_heap(void **state)
+{
+	struct msg *m = msg_sized(*state, 1 << 20);
+
+	assert_true(m->flags & MSG_HEAP);
+	msg_free(*state, m);
+}
+
+static uint32_t
+n_kept(const struct msg_pool *p)
+{
+	uint32_t n = 0;
+
+	for (unsigned c = 0; c < MSG_CLASSES; c++)
+		n += p->n_free[c];
+	return n;
+}
+
+static void
+test_free_keeps_a_bounded_number(void **state)
+{
+	enum { N = 20000 };
+	struct msg_pool *p = *state;
+	struct msg **all = calloc(N, sizeof(struct msg *));
+	uint32_t kept;
+
+	for (int i = 0; i < N; i++)
+		all[i] = msg_sized(p, 8);
+	for (int i = 0; i < N; i++)
+		msg_free(p, all[i]);
+	kept = n_kept(p);
+	assert_true(kept < N);
+	for (int i = 0; i < N; i++)
+		all[i] = msg_sized(p, 8);
+	assert_int_equal(n_kept(p), 0);
+	for (int i = 0; i < N; i++)
+		msg_free(p, all[i]);
+	assert_int_equal(n_kept(p), kept);
+	free(all);
+}
+
+static void
+test_a_message_may_end_in_another_pool(void **state)
+{
+	struct msg_pool other;
+
+	msg_pool_init(&other);
+	assert_null(msg_free(&other, msg_sized(*state, 100)));
+	assert_int_equal(n_kept(*state), 0);
+	msg_free(*state, msg_sized(&other, 100));
+	assert_null(msg_free(NULL, msg_sized(NULL, 100)));
+	msg_free(*state, msg_sized(NULL, 100));
+	assert_null(msg_free(*state, NULL));
+	msg_pool_deinit(&other);
+}
+
+static void
+test_clone_copies_what_is_said_and_nothing_else(void **state)
+{
+	struct msg_init init = {
+		.event = "again",
+		.event_size = 5,
+		.data = "abc",
+		.size = 3,
+		.headers = "hh",
+		.headers_size = 2,
+	};
+	struct msg *m = msg_new(*state, &init), *copy;
+
+	m->from = 1;
+	m->to = 2;
+	m->handler = 3;
+	m->id = m->call = m->seq = m->late_ns = 9;
+	m->op = MSG_TASK;
+	m->flags |= MSG_ACK | MSG_ADMITTED;
+	m->level = m->attempt = 9;
+	copy = msg_clone(*state, m);
+	msg_free(*state, m);
+	assert_string_equal(copy->event, "again");
+	assert_string_equal((char *)copy->data, "abc");
+	assert_memory_equal(msg_headers(copy), "hh", 2);
+	assert_int_equal(copy->from, 1);
+	assert_int_equal(copy->to, 2);
+	assert_int_equal(copy->handler, 3);
+	assert_int_equal(copy->op, MSG_EVENT);
+	assert_int_equal(copy->id | copy->call | copy->seq, 0);
+	assert_int_equal(copy->flags & ~MSG_HEAP, 0);
+	assert_int_equal(copy->level | copy->attempt, 0);
+	msg_free(*state, copy);
+}
+
+static void
+test_clone_shares_a_static_event(void **state)
+{
+	static const char name[] = "tick";
+	struct msg_init init = {
+		.event = name, .event_size = 4, .event_static = true};
+	struct msg *m = msg_new(*state, &init), *copy = msg_clone(*state, m);
+
+	assert_ptr_equal(copy->event, name);
+	msg_free(*state, m);
+	msg_free(*state, copy);
+}
+
+static void
+test_new_fails_when_out_of_memory(void **state)
+{
+	struct msg_init init = {.event = "e", .event_size = 1};
+
+	fault_arm("msg_new", 1);
+	assert_null(msg_new(*state, &init));
+	msg_free(*state, msg_sized(*state, 1));
+}
+
+static void
+test_queue_is_first_in_first_out(void **state)
+{
+	struct msg_queue q = {NULL, NULL};
+	struct msg *m;
+
+	for (int round = 0; round < 2; round++) {
+		for (uint32_t i = 0; i < 5; i++)
+			msg_queue_push(&q, msg_sized(*state, i));
+		for (uint32_t i = 0; i < 5; i++) {
+			m = msg_queue_pop(&q);
+			assert_int_equal(m->size, i);
+			msg_free(*state, m);
+		}
+		assert_null(msg_queue_pop(&q));
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_new_copies_payload_headers_and_event),
+		TEST(test_new_points_at_a_static_event),
+		TEST(test_new_is_zero_after_reuse),
+		TEST(test_every_size_has_its_room),
+		TEST(test_large_messages_come_from_the_heap),
+		TEST(test_free_keeps_a_bounded_number),
+		TEST(test_a_message_may_end_in_another_pool),
+		TEST(test_clone_copies_what_is_said_and_nothing_else),
+		TEST(test_clone_shares_a_static_event),
+		TEST(test_new_fails_when_out_of_memory),
+		TEST(test_queue_is_first_in_first_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
