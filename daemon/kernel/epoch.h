@@ -15,7 +15,7 @@ enum { EPOCH_READERS_MAX = 256 };
 
 struct epoch_item {
 	struct epoch_item *next;
-	uint64_t retired_at;
+	uint64_t retired_at; /* the epoch it began by being retired */
 	void (*free)(struct epoch_item *item);
 };
 
@@ -24,7 +24,7 @@ struct epoch_reader {
 };
 
 struct epoch {
-	_Atomic uint64_t now;
+	_Atomic uint64_t now; /* counts what was retired, from 1 */
 	pthread_mutex_t lock; /* of all below */
 	struct epoch_reader *readers[EPOCH_READERS_MAX];
 	size_t n_readers;
@@ -33,14 +33,17 @@ struct epoch {
 
 void epoch_init(struct epoch *e);
 void epoch_deinit(struct epoch *e); /* frees all that is retired */
-int epoch_join(struct epoch *e, struct epoch_reader *r); /* -ENOSPC */
-void epoch_leave(struct epoch *e, struct epoch_reader *r);
+int epoch_join(struct epoch *e, struct epoch_reader *r); /* offline; -ENOSPC */
+void epoch_leave(struct epoch *e, struct epoch_reader *r); /* offline */
 
-/* The reader's own thread: from here on it may find pointers ... */
+/* The reader's own thread: from here on it may find pointers ... An exchange,
+ * because epoch_retire() must not miss it: see epoch.c. */
 static inline void
 epoch_online(struct epoch *e, struct epoch_reader *r)
 {
-	atomic_store(&r->seen, atomic_load(&e->now));
+	uint64_t now = atomic_load_explicit(&e->now, memory_order_acquire);
+
+	atomic_exchange_explicit(&r->seen, now, memory_order_acq_rel);
 }
 
 /* ... it holds none at this moment ... */
@@ -50,7 +53,7 @@ epoch_quiescent(struct epoch *e, struct epoch_reader *r)
 	uint64_t now = atomic_load_explicit(&e->now, memory_order_acquire);
 
 	if (atomic_load_explicit(&r->seen, memory_order_relaxed) != now)
-		atomic_store(&r->seen, now);
+		atomic_store_explicit(&r->seen, now, memory_order_release);
 }
 
 /* ... or until it is online again. */
@@ -64,3 +67,5 @@ epoch_offline(struct epoch_reader *r)
  * thread. Frees what has become free of earlier items as well. */
 void epoch_retire(struct epoch *e, struct epoch_item *item,
 	void (*free)(struct epoch_item *item));
+/* Free what has become free since; for an owner that has time. Any thread. */
+void epoch_collect(struct epoch *e);

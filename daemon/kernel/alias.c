@@ -1,0 +1,345 @@
+/* Aliases: a hash table whose readers take no lock.
+ *
+ * An open-addressing array of slots with linear probing. A slot goes from
+ * empty to an alias to buried, once, and its hash is written before its alias
+ * is published; so a reader that sees the alias sees the hash, and one that
+ * walks while a writer changes things misses nothing that was there all along.
+ * When three quarters of the slots are used, live entries are copied to a new
+ * array and that is published; entries never move. The old array goes, like
+ * removed entries, when no reader can be in it (kernel/epoch.h). A reader that
+ * is still in the old array may find an entry removed since: its memory is
+ * good for the same reason.
+ *
+ * Copying a million entries takes some ten milliseconds of the writer that
+ * meets it, and no reader's time. */
+#include "kernel/alias.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/list.h"
+#include "proto/envelope.h"
+
+enum { ARRAY_MIN = 64 }; /* slots; a power of two */
+
+struct slot {
+	uint64_t hash;
+	_Atomic(struct alias *) alias; /* NULL: never used; or &buried */
+};
+
+struct alias_array {
+	struct epoch_item retired;
+	size_t mask; /* slots - 1 */
+	struct slot slots[];
+};
+
+static struct alias buried; /* its address marks slots of removed entries */
+
+/* ---- the hash: words folded by multiplication, as in wyhash ------------- */
+
+static inline uint64_t
+fold(uint64_t a, uint64_t b)
+{
+	__extension__ typedef unsigned __int128 u128;
+	u128 product = (u128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t
+load_bytes(const char *p, size_t size)
+{
+	uint64_t word = 0;
+
+	if (size >= 8) {
+		memcpy(&word, p, 8);
+	} else if (size >= 4) {
+		uint32_t low, high;
+
+		memcpy(&low, p, 4);
+		memcpy(&high, p + size - 4, 4);
+		word = (uint64_t)high << 32 | low;
+	} else if (size > 0) {
+		word = (uint64_t)(uint8_t)p[0] << 16 |
+		       (uint64_t)(uint8_t)p[size / 2] << 8 |
+		       (uint8_t)p[size - 1];
+	}
+	return word;
+}
+
+/* Keyed with random numbers, so that names that collide cannot be chosen. */
+static inline uint64_t
+hash_name(const uint64_t key[2], const char *name, size_t size)
+{
+	uint64_t hash = key[0] ^ size;
+
+	for (; size > 8; size -= 8, name += 8)
+		hash = fold(hash ^ load_bytes(name, 8), key[1]);
+	hash = fold(hash ^ load_bytes(name, size), key[1]);
+	return fold(hash ^ key[0], 0x9e3779b97f4a7c15u ^ key[1]);
+}
+
+/* ---- the array ----------------------------------------------------------- */
+
+static struct alias_array *
+array_new(size_t n_slots)
+{
+	struct alias_array *a;
+
+	if (FAULT(alias_array_new))
+		return NULL;
+	a = calloc(1, sizeof(*a) + n_slots * sizeof(a->slots[0]));
+	if (a)
+		a->mask = n_slots - 1;
+	return a;
+}
+
+static void
+on_array_free(struct epoch_item *item)
+{
+	free(container_of(item, struct alias_array, retired));
+}
+
+static void
+on_alias_free(struct epoch_item *item)
+{
+	free(container_of(item, struct alias, retired));
+}
+
+static struct alias_array *
+array_now(struct aliases *t)
+{
+	return atomic_load_explicit(&t->array, memory_order_acquire);
+}
+
+/* The slot of @name, or the empty one where the search for it ended. */
+static inline struct slot *
+array_seek(struct alias_array *array, uint64_t hash, const char *name,
+	size_t size, struct alias **out)
+{
+	for (size_t i = (size_t)hash;; i++) {
+		struct slot *slot = &array->slots[i & array->mask];
+		struct alias *a = atomic_load_explicit(
+			&slot->alias, memory_order_acquire);
+
+		*out = a;
+		if (!a)
+			return slot;
+		if (slot->hash == hash && a != &buried && a->size == size &&
+			memcmp(a->name, name, size) == 0)
+			return slot;
+	}
+}
+
+static void
+slot_publish(struct slot *slot, struct alias *a)
+{
+	slot->hash = a->hash;
+	atomic_store_explicit(&slot->alias, a, memory_order_release);
+}
+
+static struct alias *
+slot_live(struct slot *slot)
+{
+	struct alias *a =
+		atomic_load_explicit(&slot->alias, memory_order_relaxed);
+
+	return a == &buried ? NULL : a;
+}
+
+/* Copy what lives to an array with room to grow. Under the lock. */
+static int
+rebuild(struct aliases *t)
+{
+	struct alias_array *old = array_now(t), *bigger;
+	size_t n_slots = ARRAY_MIN;
+
+	while (n_slots < 2 * (t->n + 1))
+		n_slots *= 2;
+	bigger = array_new(n_slots);
+	if (!bigger)
+		return err_raise(-ENOMEM);
+	for (size_t i = 0; i <= old->mask; i++) {
+		struct alias *a = slot_live(&old->slots[i]), *none;
+
+		if (a)
+			slot_publish(array_seek(bigger, a->hash, a->name,
+					     a->size, &none),
+				a);
+	}
+	t->n_used = t->n;
+	atomic_store_explicit(&t->array, bigger, memory_order_release);
+	epoch_retire(t->epoch, &old->retired, on_array_free);
+	return 0;
+}
+
+/* The entry @name, made without references if need be. Under the lock. */
+static int
+entry_get(struct aliases *t, const char *name, size_t size, struct alias **out)
+{
+	uint64_t hash = hash_name(t->key, name, size);
+	struct alias *a;
+	struct slot *slot;
+
+	slot = array_seek(array_now(t), hash, name, size, out);
+	if (*out)
+		return 0;
+	if (4 * (t->n_used + 1) > 3 * (array_now(t)->mask + 1)) {
+		if (rebuild(t) < 0)
+			return -ENOMEM;
+		slot = array_seek(array_now(t), hash, name, size, out);
+	}
+	a = FAULT(alias_new) ? NULL : calloc(1, sizeof(*a) + size + 1);
+	if (!a)
+		return err_raise(-ENOMEM);
+	a->hash = hash;
+	a->size = (uint8_t)size;
+	memcpy(a->name, name, size);
+	slot_publish(slot, a);
+	t->n++;
+	t->n_used++;
+	*out = a;
+	return 0;
+}
+
+/* Give up one reference. Under the lock. */
+static void
+entry_put(struct aliases *t, struct alias *a)
+{
+	struct alias *found;
+	struct slot *slot;
+
+	assert(a->refs > 0);
+	if (--a->refs > 0)
+		return;
+	slot = array_seek(array_now(t), a->hash, a->name, a->size, &found);
+	assert(found == a);
+	atomic_store_explicit(&slot->alias, &buried, memory_order_release);
+	t->n--;
+	epoch_retire(t->epoch, &a->retired, on_alias_free);
+}
+
+/* ---- the table ----------------------------------------------------------- */
+
+int
+aliases_init(struct aliases *t, struct epoch *epoch)
+{
+	struct alias_array *array = array_new(ARRAY_MIN);
+
+	if (!array)
+		return err_raise(-ENOMEM);
+	if (getrandom(t->key, sizeof(t->key), 0) != sizeof(t->key)) {
+		free(array);
+		return err_raise(-EIO);
+	}
+	t->key[1] |= 1;
+	pthread_mutex_init(&t->lock, NULL);
+	atomic_init(&t->array, array);
+	t->n = t->n_used = 0;
+	t->epoch = epoch;
+	return 0;
+}
+
+void
+aliases_deinit(struct aliases *t)
+{
+	struct alias_array *array = array_now(t);
+
+	for (size_t i = 0; i <= array->mask; i++)
+		free(slot_live(&array->slots[i]));
+	free(array);
+	pthread_mutex_destroy(&t->lock);
+}
+
+struct alias *
+alias_find(struct aliases *t, const char *name, size_t size)
+{
+	struct alias *a;
+
+	array_seek(array_now(t), hash_name(t->key, name, size), name, size, &a);
+	return a;
+}
+
+uint64_t
+alias_holder(struct aliases *t, const char *name, size_t size)
+{
+	struct alias *a = alias_find(t, name, size);
+
+	return a ? atomic_load_explicit(&a->holder, memory_order_acquire) : 0;
+}
+
+static int
+take_locked(struct aliases *t, const char *name, size_t size, uint64_t session,
+	struct alias **out)
+{
+	struct alias *a;
+	int r = entry_get(t, name, size, &a);
+
+	if (r < 0)
+		return err_pass(r);
+	if (atomic_load_explicit(&a->holder, memory_order_relaxed) != 0)
+		return ALIAS_E_TAKEN;
+	a->refs++;
+	atomic_store_explicit(&a->holder, session, memory_order_release);
+	*out = a;
+	return 0;
+}
+
+int
+alias_take(struct aliases *t, const char *name, size_t size, uint64_t session,
+	struct alias **out)
+{
+	int r;
+
+	assert(session != 0);
+	if (!name_is_valid(name, size, ENVELOPE_ALIAS_MAX))
+		return ALIAS_E_NAME;
+	pthread_mutex_lock(&t->lock);
+	r = take_locked(t, name, size, session, out);
+	pthread_mutex_unlock(&t->lock);
+	return r;
+}
+
+int
+alias_drop(struct aliases *t, struct alias *a, uint64_t session)
+{
+	int r = ALIAS_E_NONE;
+
+	pthread_mutex_lock(&t->lock);
+	if (atomic_load_explicit(&a->holder, memory_order_relaxed) == session) {
+		atomic_store_explicit(&a->holder, 0, memory_order_release);
+		entry_put(t, a);
+		r = 0;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return r;
+}
+
+struct alias *
+alias_ref(struct aliases *t, const char *name, size_t size)
+{
+	struct alias *a = NULL;
+
+	if (!name_is_valid(name, size, ENVELOPE_ALIAS_MAX))
+		return NULL;
+	pthread_mutex_lock(&t->lock);
+	if (entry_get(t, name, size, &a) == 0)
+		a->refs++;
+	pthread_mutex_unlock(&t->lock);
+	return a;
+}
+
+struct alias *
+alias_unref(struct aliases *t, struct alias *a)
+{
+	if (a) {
+		pthread_mutex_lock(&t->lock);
+		entry_put(t, a);
+		pthread_mutex_unlock(&t->lock);
+	}
+	return NULL;
+}

@@ -1,0 +1,151 @@
+/* Epochs: quiescent-state-based reclamation.
+ *
+ * Why an item is not freed while a reader may hold a pointer to it. Let the
+ * retiring thread unlink the item (U), then count the epoch up to N (C), an
+ * acquire-release operation, and later, under the lock, look at each reader's
+ * `seen` (L). The item is freed if each reader is offline or has seen >= N.
+ *
+ * - A reader whose `seen` is v >= N has loaded v from `now` with acquire: C, or
+ *   a later count in its release sequence, happens before that load, and so
+ *   does U: whatever the reader finds from then on, it is not the item. What it
+ *   found earlier it had given up when it stored v with release, and L, which
+ *   read v with acquire, comes after that.
+ * - A reader with 0 < v < N may hold it: the item stays. That the reader's
+ *   store may become visible late only errs to this side.
+ * - A reader that looks offline may be going online at this moment. So L is
+ *   then done again by an atomic addition of 0, and epoch_online() is an
+ *   exchange: both are read-modify-writes of one object and thus have an order.
+ *   If the addition is first, the exchange reads from it and U happens before
+ *   all that the reader finds afterwards. If it is second, it returns the v
+ *   that the exchange wrote, and one of the cases above applies. (Two plain
+ *   accesses with seq_cst fences would do, too, but fences are invisible to
+ *   ThreadSanitizer.)
+ *
+ * The lock orders retiring threads, so the list is in order of retired_at. */
+#include "kernel/epoch.h"
+
+#include <assert.h>
+
+#include "base/err.h"
+
+void
+epoch_init(struct epoch *e)
+{
+	atomic_init(&e->now, 1);
+	pthread_mutex_init(&e->lock, NULL);
+	e->n_readers = 0;
+	e->retired = NULL;
+	e->retired_tail = &e->retired;
+}
+
+static void
+free_chain(struct epoch_item *item)
+{
+	for (struct epoch_item *next; item; item = next) {
+		next = item->next;
+		item->free(item);
+	}
+}
+
+void
+epoch_deinit(struct epoch *e)
+{
+	assert(e->n_readers == 0);
+	free_chain(e->retired);
+	e->retired = NULL;
+	e->retired_tail = &e->retired;
+	pthread_mutex_destroy(&e->lock);
+}
+
+int
+epoch_join(struct epoch *e, struct epoch_reader *r)
+{
+	int result = 0;
+
+	atomic_store_explicit(&r->seen, 0, memory_order_relaxed);
+	pthread_mutex_lock(&e->lock);
+	if (e->n_readers < EPOCH_READERS_MAX)
+		e->readers[e->n_readers++] = r;
+	else
+		result = err_raise(-ENOSPC);
+	pthread_mutex_unlock(&e->lock);
+	return result;
+}
+
+void
+epoch_leave(struct epoch *e, struct epoch_reader *r)
+{
+	assert(atomic_load_explicit(&r->seen, memory_order_relaxed) == 0);
+	pthread_mutex_lock(&e->lock);
+	for (size_t i = 0; i < e->n_readers; i++) {
+		if (e->readers[i] == r) {
+			e->readers[i] = e->readers[--e->n_readers];
+			break;
+		}
+	}
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* What was retired up to this epoch is out of reach. Under the lock. */
+static uint64_t
+oldest_seen(struct epoch *e)
+{
+	uint64_t oldest = UINT64_MAX;
+
+	for (size_t i = 0; i < e->n_readers; i++) {
+		_Atomic uint64_t *at = &e->readers[i]->seen;
+		uint64_t seen = atomic_load_explicit(at, memory_order_acquire);
+
+		if (seen == 0)
+			seen = atomic_fetch_add_explicit(
+				at, 0, memory_order_acq_rel);
+		if (seen != 0 && seen < oldest)
+			oldest = seen;
+	}
+	return oldest;
+}
+
+/* Detach what may be freed. Under the lock. */
+static struct epoch_item *
+take_free(struct epoch *e)
+{
+	uint64_t oldest = e->retired ? oldest_seen(e) : 0;
+	struct epoch_item *first = e->retired, **link = &first;
+
+	while (*link && (*link)->retired_at <= oldest)
+		link = &(*link)->next;
+	e->retired = *link;
+	if (!e->retired)
+		e->retired_tail = &e->retired;
+	*link = NULL;
+	return first;
+}
+
+void
+epoch_retire(struct epoch *e, struct epoch_item *item,
+	void (*free)(struct epoch_item *item))
+{
+	struct epoch_item *out;
+
+	item->free = free;
+	item->next = NULL;
+	pthread_mutex_lock(&e->lock);
+	item->retired_at =
+		1 + atomic_fetch_add_explicit(&e->now, 1, memory_order_acq_rel);
+	*e->retired_tail = item;
+	e->retired_tail = &item->next;
+	out = take_free(e);
+	pthread_mutex_unlock(&e->lock);
+	free_chain(out);
+}
+
+void
+epoch_collect(struct epoch *e)
+{
+	struct epoch_item *out;
+
+	pthread_mutex_lock(&e->lock);
+	out = take_free(e);
+	pthread_mutex_unlock(&e->lock);
+	free_chain(out);
+}
