@@ -1,0 +1,574 @@
+#include "config_session.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "config.h"
+#include "kind/kind.h"
+#include "proto/envelope.h"
+
+/* ---- digest: FNV-1a, 64 bits -------------------------------------------- */
+
+enum { SCRIPT_MAX = 64 << 20, READ_SIZE = 64 * 1024 };
+
+static uint64_t
+digest_bytes(uint64_t digest, const void *data, size_t size)
+{
+	const unsigned char *p = data;
+
+	for (size_t i = 0; i < size; i++)
+		digest = (digest ^ p[i]) * UINT64_C(0x100000001b3);
+	return digest;
+}
+
+/* With its end, so that "a" "bc" is not "ab" "c"; NULL is not "". */
+static uint64_t
+digest_string(uint64_t digest, const char *text)
+{
+	static const char none = '\1';
+
+	return text ? digest_bytes(digest, text, strlen(text) + 1)
+		    : digest_bytes(digest, &none, 1);
+}
+
+static uint64_t
+digest_number(uint64_t digest, uint64_t value)
+{
+	return digest_bytes(digest, &value, sizeof(value));
+}
+
+static uint64_t
+digest_spec(const struct session_spec *spec)
+{
+	uint64_t d = UINT64_C(0xcbf29ce484222325);
+
+	d = digest_string(d, spec->name);
+	d = digest_string(d, spec->origin);
+	d = digest_string(d, spec->kind);
+	d = digest_string(d, spec->path);
+	d = digest_number(d, spec->n_aliases);
+	for (size_t i = 0; i < spec->n_aliases; i++)
+		d = digest_string(d, spec->aliases[i]);
+	for (size_t i = 0; i < spec->n_params; i++) {
+		d = digest_string(d, spec->params[i].key);
+		d = digest_string(d, spec->params[i].value);
+	}
+	d = digest_number(d, spec->max_events);
+	d = digest_number(d, spec->max_bytes);
+	d = digest_number(d, spec->refuse);
+	d = digest_number(d, spec->restart);
+	d = digest_number(d, spec->restart_ms);
+	d = digest_number(d, spec->restart_max_ms);
+	d = digest_number(d, spec->restart_burst);
+	d = digest_number(d, spec->restart_window_ms);
+	d = digest_number(d, spec->memory_max);
+	d = digest_number(d, spec->handler_ms);
+	return digest_number(d, (uint64_t)spec->loop);
+}
+
+static int
+digest_script(int fd, uint64_t *digest)
+{
+	char *buffer = malloc(READ_SIZE);
+	ssize_t n;
+
+	if (!buffer)
+		return err_raise(-ENOMEM);
+	do {
+		n = read(fd, buffer, READ_SIZE);
+		if (n > 0)
+			*digest = digest_bytes(*digest, buffer, (size_t)n);
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	free(buffer);
+	return n < 0 ? err_raise(-errno) : 0;
+}
+
+/* ---- aliases ------------------------------------------------------------ */
+
+void
+config_aliases_deinit(struct config_aliases *aliases)
+{
+	for (size_t i = 0; i < aliases->n; i++) {
+		free(aliases->items[i].name);
+		free(aliases->items[i].path);
+	}
+	free(aliases->items);
+	*aliases = (struct config_aliases){0};
+}
+
+static int
+aliases_add(struct config_aliases *aliases, const char *name, const char *path,
+	struct config_place at)
+{
+	struct config_alias *bigger, item = {.name = strdup(name),
+					     .path = strdup(path),
+					     .at = at,
+					     .order = aliases->n};
+	size_t n = aliases->n;
+
+	bigger = aliases->items;
+	if ((n & (n - 1)) == 0) /* doubles at powers of two */
+		bigger = reallocarray(bigger, n ? n * 2 : 1, sizeof(*bigger));
+	if (bigger)
+		aliases->items = bigger;
+	if (!bigger || !item.name || !item.path) {
+		free(item.name);
+		free(item.path);
+		return err_raise(-ENOMEM);
+	}
+	aliases->items[aliases->n++] = item;
+	return 0;
+}
+
+static int
+alias_compare(const void *a, const void *b)
+{
+	const struct config_alias *x = a, *y = b;
+	int r = strcmp(x->name, y->name);
+
+	return r ? r : (x->order > y->order) - (x->order < y->order);
+}
+
+void
+config_aliases_check(
+	struct config_aliases *aliases, struct config_errors *errors)
+{
+	const struct config_alias *first = aliases->items;
+
+	if (aliases->n > 1)
+		qsort(aliases->items, aliases->n, sizeof(*first),
+			alias_compare);
+	for (size_t i = 1; i < aliases->n; i++) {
+		const struct config_alias *item = &aliases->items[i];
+
+		if (strcmp(item->name, first->name) != 0) {
+			first = item;
+			continue;
+		}
+		config_errors_add(errors,
+			"%s:%u:%u: the alias '%s' is taken already by "
+			"%s:%u:%u; an alias names one session",
+			item->path, item->at.line, item->at.column, item->name,
+			first->path, first->at.line, first->at.column);
+	}
+}
+
+/* ---- keys of their own -------------------------------------------------- */
+
+static void
+no_memory(struct config_file *f)
+{
+	config_file_error(f, f->at, "out of memory");
+}
+
+static void
+alias_claim(struct config_file *f, const char *name)
+{
+	struct config_session *s = f->target;
+
+	if (!name_is_valid(name, strlen(name), ENVELOPE_ALIAS_MAX))
+		config_file_error(f, f->at,
+			"'%s' is not a valid alias; it has 1 to %d of A-Z a-z "
+			"0-9 _ . / -",
+			name, ENVELOPE_ALIAS_MAX);
+	else if (spec_add_alias(s->spec, name) ||
+		 aliases_add(s->aliases, name, f->path, f->at))
+		no_memory(f);
+}
+
+/* Alias=a b c */
+static void
+set_alias(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	struct config_place start = f->at;
+	char *copy = strdup(value), *rest = copy, *word;
+
+	(void)key;
+	if (!copy) {
+		no_memory(f);
+		return;
+	}
+	while ((word = strsep(&rest, " \t"))) {
+		f->at.column = start.column + (unsigned)(word - copy);
+		if (*word)
+			alias_claim(f, word);
+	}
+	f->at = start;
+	free(copy);
+}
+
+static void
+set_kind(struct config_file *f, const struct config_key *key, const char *value)
+{
+	struct config_session *s = f->target;
+
+	(void)key;
+	if (!kind_find(value) && strcmp(value, "client") != 0) {
+		config_file_error(f, f->at,
+			"there is no kind '%s'; there are %s, client", value,
+			kind_words());
+		return;
+	}
+	free(s->spec->kind);
+	s->spec->kind = strdup(value);
+	if (!s->spec->kind)
+		no_memory(f);
+}
+
+/* Script= and Plugin=: absolute, or from the directory of the file. */
+static void
+set_program(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	struct config_session *s = f->target;
+	const char *slash = strrchr(f->path, '/');
+	int size = slash && value[0] != '/' ? (int)(slash + 1 - f->path) : 0;
+	char *path;
+
+	(void)key;
+	if (asprintf(&path, "%.*s%s", size, f->path, value) < 0) {
+		no_memory(f);
+		return;
+	}
+	free(s->spec->path);
+	s->spec->path = path;
+}
+
+/* Set a number of four bytes that is not a field of the spec, and return it:
+ * @now if @value is wrong. */
+static uint32_t
+set_apart(struct config_file *f, const struct config_key *key,
+	const char *value, config_set_fn set, uint32_t now)
+{
+	void *target = f->target;
+
+	f->target = &now;
+	set(f, key, value);
+	f->target = target;
+	return now;
+}
+
+static void
+set_restart(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	const struct config_session *s = f->target;
+
+	s->spec->restart = (enum restart_mode)set_apart(
+		f, key, value, config_set_word, s->spec->restart);
+}
+
+static void
+set_overflow(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	const struct config_session *s = f->target;
+
+	s->spec->refuse =
+		set_apart(f, key, value, config_set_word, s->spec->refuse);
+}
+
+static void
+set_loop(struct config_file *f, const struct config_key *key, const char *value)
+{
+	const struct config_session *s = f->target;
+	struct config_key bounded = *key;
+
+	bounded.max = s->n_loops - 1;
+	s->spec->loop = (int)set_apart(f, &bounded, value, config_set_count, 0);
+}
+
+/* Plain fields are in the spec that the target points at. */
+static void
+set_in_spec(struct config_file *f, const struct config_key *key,
+	const char *value, config_set_fn set)
+{
+	struct config_session *s = f->target;
+
+	f->target = s->spec;
+	set(f, key, value);
+	f->target = s;
+}
+
+static void
+set_count(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	set_in_spec(f, key, value, config_set_count);
+}
+
+static void
+set_size(struct config_file *f, const struct config_key *key, const char *value)
+{
+	set_in_spec(f, key, value, config_set_size);
+}
+
+static void
+set_span(struct config_file *f, const struct config_key *key, const char *value)
+{
+	set_in_spec(f, key, value, config_set_span);
+}
+
+static void
+set_param(struct config_file *f, const char *name, const char *value)
+{
+	struct config_session *s = f->target;
+
+	if (spec_param(s->spec, name))
+		config_file_error(f, f->key_at,
+			"%s= is in [Params] already; keep one of them", name);
+	else if (spec_add_param(s->spec, name, value))
+		no_memory(f);
+}
+
+/* ---- the table ---------------------------------------------------------- */
+
+static const char *const restart_words[] = {
+	[RESTART_NO] = "no",
+	[RESTART_ON_FAILURE] = "on-failure",
+	[RESTART_ALWAYS] = "always",
+	NULL,
+};
+static const char *const overflow_words[] = {"block", "refuse", NULL};
+static const char *const sections[] = {"Session", "Mailbox", "Params", NULL};
+
+#define DAY_MS (86400 * UINT64_C(1000))
+#define KEY(part, key, how, ...)                                            \
+	{                                                                   \
+		.section = (part), .name = (key), .set = (how), __VA_ARGS__ \
+	}
+#define FIELD(field, least, most)                                           \
+	.offset = offsetof(struct session_spec, field),                     \
+	.width = sizeof(((struct session_spec *)0)->field), .min = (least), \
+	.max = (most)
+
+enum {
+	ROW_ALIAS,
+	ROW_KIND,
+	ROW_SCRIPT,
+	ROW_PLUGIN,
+	ROW_RESTART_SEC,
+	ROW_RESTART_MAX_SEC,
+};
+
+static const struct config_key keys[] = {
+	[ROW_ALIAS] = KEY("Session", "Alias", set_alias, .repeats = true),
+	[ROW_KIND] = KEY("Session", "Kind", set_kind, .width = 0),
+	[ROW_SCRIPT] = KEY("Session", "Script", set_program, .width = 0),
+	[ROW_PLUGIN] = KEY("Session", "Plugin", set_program, .width = 0),
+	[ROW_RESTART_SEC] = KEY("Session", "RestartSec", set_span,
+		FIELD(restart_ms, 1, DAY_MS)),
+	[ROW_RESTART_MAX_SEC] = KEY("Session", "RestartMaxSec", set_span,
+		FIELD(restart_max_ms, 1, DAY_MS)),
+	KEY("Session", "Restart", set_restart, .width = 4,
+		.words = restart_words),
+	KEY("Session", "RestartBurst", set_count,
+		FIELD(restart_burst, 0, 1000000)),
+	KEY("Session", "RestartWindowSec", set_span,
+		FIELD(restart_window_ms, 1, DAY_MS)),
+	KEY("Session", "MemoryMax", set_size,
+		FIELD(memory_max, 0, UINT64_C(1) << 40)),
+	KEY("Session", "HandlerTimeout", set_span,
+		FIELD(handler_ms, 0, DAY_MS)),
+	KEY("Session", "Loop", set_loop, .width = 4),
+	KEY("Mailbox", "MaxEvents", set_count, FIELD(max_events, 1, 100000000)),
+	KEY("Mailbox", "MaxBytes", set_size,
+		FIELD(max_bytes, 1, UINT64_C(1) << 40)),
+	KEY("Mailbox", "Overflow", set_overflow, .width = 4,
+		.words = overflow_words),
+};
+
+_Static_assert(sizeof(keys) / sizeof(*keys) <= CONFIG_KEYS_MAX,
+	"config_file.seen has a place for every key");
+
+const struct config_table config_table_session = {
+	.name = "a session file, see eventd.session(5)",
+	.keys = keys,
+	.n_keys = sizeof(keys) / sizeof(*keys),
+	.sections = sections,
+	.open_section = "Params",
+	.set_any = set_param,
+	.other = &config_table_daemon,
+};
+
+/* ---- the whole file ----------------------------------------------------- */
+
+static void
+program_is_extra(struct config_file *f, unsigned row, const char *kind)
+{
+	if (f->seen[row].line)
+		config_file_error(f, f->seen[row],
+			"%s= has no meaning with Kind=%s; remove it",
+			keys[row].name, kind);
+}
+
+static void
+program_is_needed(struct config_file *f, unsigned row, const char *kind)
+{
+	if (!f->seen[row].line)
+		config_file_error(f, f->seen[ROW_KIND],
+			"Kind=%s needs %s=, the path of its %s", kind,
+			keys[row].name,
+			row == ROW_SCRIPT ? "script" : "shared object");
+}
+
+static void
+check_program(struct config_file *f)
+{
+	const struct config_session *s = f->target;
+	const char *kind = s->spec->kind;
+
+	if (strcmp(kind, "lua") == 0) {
+		program_is_needed(f, ROW_SCRIPT, kind);
+		program_is_extra(f, ROW_PLUGIN, kind);
+	} else if (strcmp(kind, "native") == 0) {
+		program_is_needed(f, ROW_PLUGIN, kind);
+		program_is_extra(f, ROW_SCRIPT, kind);
+	} else {
+		program_is_extra(f, ROW_SCRIPT, kind);
+		program_is_extra(f, ROW_PLUGIN, kind);
+	}
+}
+
+static void
+check_pauses(struct config_file *f)
+{
+	const struct config_session *s = f->target;
+	struct session_spec *spec = s->spec;
+
+	if (spec->restart_ms <= spec->restart_max_ms)
+		return;
+	if (f->seen[ROW_RESTART_MAX_SEC].line)
+		config_file_error(f, f->seen[ROW_RESTART_MAX_SEC],
+			"RestartMaxSec= is below RestartSec=, which it limits");
+	else
+		spec->restart_max_ms = spec->restart_ms;
+}
+
+/* A session is called by its file's name if it is not given another. */
+static void
+check_alias(struct config_file *f)
+{
+	const struct config_session *s = f->target;
+
+	f->at = (struct config_place){1, 1};
+	if (!f->seen[ROW_ALIAS].line)
+		alias_claim(f, s->spec->name);
+}
+
+static void
+check(struct config_file *f)
+{
+	const struct config_session *s = f->target;
+
+	check_alias(f);
+	check_pauses(f);
+	if (s->spec->kind)
+		check_program(f);
+	else if (!f->seen[ROW_KIND].line)
+		config_file_error(f, (struct config_place){0, 0},
+			"[Session] needs Kind=, one of %s, client",
+			kind_words());
+}
+
+static const char *
+program_why(int r)
+{
+	switch (r) {
+	case -EPERM:
+		return "anyone may write to it; chmod o-w it";
+	case -EINVAL:
+		return "it is not a regular file";
+	case -EFBIG:
+		return "it is over 64 MiB";
+	default:
+		return strerror(-r);
+	}
+}
+
+/* The script or plugin must be readable now; its bytes count in the digest,
+ * so that a reload sees an edited script. */
+static void
+check_readable(struct config_file *f)
+{
+	const struct config_session *s = f->target;
+	unsigned row = f->seen[ROW_SCRIPT].line ? ROW_SCRIPT : ROW_PLUGIN;
+	uint64_t size;
+	int fd, r;
+
+	s->spec->digest = digest_spec(s->spec);
+	if (!s->spec->path ||
+		(f->seen[ROW_SCRIPT].line && f->seen[ROW_PLUGIN].line))
+		return;
+	r = config_open(s->spec->path, &fd, &size);
+	if (!r) {
+		r = size > SCRIPT_MAX ? -EFBIG
+				      : digest_script(fd, &s->spec->digest);
+		close(fd);
+	}
+	if (r)
+		config_file_error(f, f->seen[row], "%s=%s cannot be used: %s",
+			keys[row].name, s->spec->path, program_why(r));
+}
+
+static int
+spec_start(struct config_session *s, const char *path, const char *name)
+{
+	s->spec = spec_new();
+	if (!s->spec)
+		return err_raise(-ENOMEM);
+	s->spec->name = strdup(name);
+	s->spec->origin = strdup(path);
+	if (!s->spec->name || !s->spec->origin) {
+		s->spec = spec_unref(s->spec);
+		return err_raise(-ENOMEM);
+	}
+	return 0;
+}
+
+int
+config_session_read(const char *path, const char *name,
+	struct config_session *s, struct config_errors *errors)
+{
+	struct config_file f = {.path = path,
+		.table = &config_table_session,
+		.target = s,
+		.errors = errors};
+	int r = spec_start(s, path, name);
+
+	if (r)
+		return err_pass(r);
+	r = config_file_read(&f);
+	if (!r) {
+		check(&f);
+		check_readable(&f);
+		return 0;
+	}
+	s->spec = spec_unref(s->spec);
+	if (r == -ENOENT)
+		config_errors_add(errors, "%s:1:1: cannot be read: %s", path,
+			strerror(ENOENT));
+	return r == -ENOMEM ? r : 0;
+}
+
+int
+config_session_parse(const char *text, size_t size, struct config_session *s,
+	struct config_errors *errors)
+{
+	struct config_file f = {.path = "/memory.conf",
+		.table = &config_table_session,
+		.target = s,
+		.errors = errors};
+	int r = spec_start(s, f.path, "memory");
+
+	if (r)
+		return err_pass(r);
+	r = config_file_parse(&f, text, size);
+	if (!r)
+		check(&f);
+	return r;
+}
