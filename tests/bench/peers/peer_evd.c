@@ -52,7 +52,8 @@ static void
 server(struct bench *b)
 {
 	CHECK(mkdir(path_in(b, "sessions.d"), 0700) == 0);
-	write_file(path_in(b, "eventd.conf"), BENCH_EVENTD_CONF,
+	write_file(path_in(b, "eventd.conf"),
+		"[Daemon]\nSocket=%s\nSessionsDirectory=%s\n",
 		path_in(b, "sock"), path_in(b, "sessions.d"));
 	write_file(path_in(b, "sessions.d/echo.conf"),
 		"[Session]\nAlias=echo\nKind=native\nPlugin=%s\n",

@@ -330,7 +330,7 @@ posts(struct bench *b, struct role *r, bool durable)
 			size_t n[DEPTH + 2] = {5, 5};
 			unsigned max = 1;
 			if (durable &&
-				is(b, "listv")) /* all in one sync, or overlap */
+				is(b, "listv")) /* one sync, or overlap */
 				max = b->relaxed ? DEPTH / 2 : DEPTH;
 			if (max > DEPTH - post_open(r))
 				break;

@@ -125,8 +125,7 @@ consumer(struct bench *b, struct role *r)
 	bool sub = b->ncons > 1, router = is(b, "zmq") && !sub;
 	void *s = sock(sub ? ZMQ_SUB : router ? ZMQ_ROUTER : ZMQ_PULL);
 	if (sub) {
-		char ready
-			[16]; /* the producer waits for one such topic of each */
+		char ready[16]; /* the producer awaits one such topic of each */
 		snprintf(ready, sizeof ready, "ready%d", r->idx);
 		CHECK(zmq_setsockopt(s, ZMQ_SUBSCRIBE, "", 0) == 0);
 		CHECK(zmq_setsockopt(s, ZMQ_SUBSCRIBE, ready, strlen(ready)) ==

@@ -108,7 +108,8 @@ msg_wait(struct role *r)
 		seen_refresh(r);
 		if (r->seen >= want)
 			break;
-		/* The consumer may miss "want" in a rare race: hence the timeout. */
+		/* The consumer may miss "want" in a rare race: hence
+		 * the timeout. */
 		futex_wait(&b->wake[r->idx].seq, seq, 2000000);
 	}
 	atomic_store(&b->wake[r->idx].want, 0);

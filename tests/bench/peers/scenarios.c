@@ -219,7 +219,7 @@ run_role(struct role *r)
 	atomic_store(&r->done, 1);
 	atomic_fetch_add(&r->b->ndone, 1);
 	futex_wake(&r->b->ndone);
-	/* Stay, with all connections open, until everybody has been measured. */
+	/* Stay, connections open, until everybody has been measured. */
 	while (!atomic_load(&r->b->finish))
 		futex_wait(&r->b->finish, 0, 100000000);
 	_exit(0);
