@@ -72,6 +72,20 @@ msg_pool_deinit(struct msg_pool *p)
 	msg_pool_init(p);
 }
 
+/* In pieces, because gcc makes one memset() of this size `rep stos`, which
+ * takes 20 ns to get going. */
+static inline void
+zero_head(struct msg *m)
+{
+	const size_t piece = 64;
+	uint8_t *bytes = (uint8_t *)m;
+
+	_Static_assert(
+		HEAD_SIZE > 64 && HEAD_SIZE <= 128, "the header is two pieces");
+	memset(bytes, 0, piece);
+	memset(bytes + piece, 0, HEAD_SIZE - piece);
+}
+
 /* A block of @total bytes, its header zero. */
 static struct msg *
 block_take(struct msg_pool *p, size_t total)
@@ -88,7 +102,7 @@ block_take(struct msg_pool *p, size_t total)
 		if (!m)
 			return NULL;
 	}
-	memset(m, 0, HEAD_SIZE);
+	zero_head(m);
 	m->pool_class = (uint8_t)c;
 	m->flags = c < CLASS_HEAP ? 0 : MSG_HEAP;
 	return m;
