@@ -58,6 +58,7 @@ loop_on_clock(uv_poll_t *handle, int status, int events)
 	ssize_t r = read(l->clock_fd, &n, sizeof(n));
 
 	(void)r, (void)status, (void)events;
+	loop_enter(l);
 	sched_clock_set(&l->sched);
 	log_info("loop.clock-set", "loop=%u", l->sched.index);
 	if (clock_arm(l))
@@ -70,14 +71,6 @@ static void
 loop_on_idle(uv_idle_t *handle)
 {
 	(void)handle; /* while it is active the loop does not sleep */
-}
-
-static void
-loop_on_timer(uv_timer_t *handle)
-{
-	struct loop *l = handle->data;
-
-	l->timer_ns = UINT64_MAX; /* the turn that follows fires what is due */
 }
 
 static void
@@ -106,6 +99,8 @@ set_busy(struct loop *l, bool busy)
 		uv_idle_stop(&l->idle);
 }
 
+static void loop_on_timer(uv_timer_t *handle);
+
 /* Arm the timer for the scheduler's next, unless it is armed for as early:
  * firing early costs a turn, arming costs one for each call's deadline. */
 static void
@@ -119,6 +114,20 @@ arm_timer(struct loop *l)
 	ms = next > now ? (next - now + NS_PER_MS - 1) / NS_PER_MS : 0;
 	l->timer_ns = next;
 	uv_timer_start(&l->timer, loop_on_timer, ms, 0);
+}
+
+/* Runs before the poll, often after a turn that has fired what was due and
+ * left the timer alone: arm it again, or the loop sleeps for ever. */
+static void
+loop_on_timer(uv_timer_t *handle)
+{
+	struct loop *l = handle->data;
+
+	l->timer_ns = UINT64_MAX;
+	if (sched_next_ns(&l->sched) <= l->sched.now_ns)
+		set_busy(l, true); /* armed for 0 ms it would run for ever */
+	else
+		arm_timer(l);
 }
 
 static void
@@ -143,9 +152,7 @@ loop_on_check(uv_check_t *handle)
 {
 	struct loop *l = handle->data;
 
-	if (l->slept)
-		sched_awake(&l->sched);
-	l->slept = false;
+	loop_enter(l);
 	loop_turn(l);
 }
 
@@ -170,7 +177,8 @@ open_fds(struct loop *l)
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wake_fd < 0)
 		return err_raise(-errno);
-	l->clock_fd = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	l->clock_fd =
+		timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (l->clock_fd < 0)
 		return err_raise(-errno);
 	return clock_arm(l);
@@ -281,11 +289,11 @@ close_handle(uv_handle_t *handle, void *arg)
 {
 	struct loop *l = arg;
 	bool own = handle == (uv_handle_t *)&l->wake ||
-		handle == (uv_handle_t *)&l->clock ||
-		handle == (uv_handle_t *)&l->check ||
-		handle == (uv_handle_t *)&l->prepare ||
-		handle == (uv_handle_t *)&l->idle ||
-		handle == (uv_handle_t *)&l->timer;
+		   handle == (uv_handle_t *)&l->clock ||
+		   handle == (uv_handle_t *)&l->check ||
+		   handle == (uv_handle_t *)&l->prepare ||
+		   handle == (uv_handle_t *)&l->idle ||
+		   handle == (uv_handle_t *)&l->timer;
 
 	if (uv_is_closing(handle))
 		return;

@@ -27,20 +27,21 @@ struct loop {
 	struct sched sched;
 	uv_check_t check;
 	uv_prepare_t prepare;
-	uv_idle_t idle;       /* active while there is more to do */
-	uv_timer_t timer;     /* the scheduler's next timer */
-	uv_poll_t wake;       /* an eventfd */
-	uv_poll_t clock;      /* a timerfd that tells when the wall clock is set */
+	uv_idle_t idle;   /* active while there is more to do */
+	uv_timer_t timer; /* the scheduler's next timer */
+	uv_poll_t wake;   /* an eventfd */
+	uv_poll_t clock;  /* a timerfd that tells when the wall clock is set */
 	int wake_fd, clock_fd;
-	uint64_t timer_ns;    /* when it is armed for; UINT64_MAX: not */
-	bool busy;            /* idle is active */
-	bool slept;           /* the scheduler was told that it sleeps */
+	uint64_t timer_ns; /* when it is armed for; UINT64_MAX: not */
+	bool busy;         /* idle is active */
+	bool slept;        /* the scheduler was told that it sleeps */
 	_Atomic bool stop;
 	_Atomic uint64_t turns; /* for the watchdog: it turns */
 	struct loop_flush *flush_head, **flush_tail;
 	uint8_t *read_buffer; /* LOOP_READ_SIZE bytes, shared by connections */
 	pthread_t thread;
 	bool started;
+	void *net; /* what net/ keeps for this loop */
 };
 
 enum { LOOP_READ_SIZE = 256 * 1024 };
@@ -74,4 +75,14 @@ static inline struct loop *
 loop_of(struct sched *s)
 {
 	return s->executor_data;
+}
+/* First thing in every libuv callback that touches the kernel: callbacks run
+ * while the scheduler still counts as asleep. */
+static inline void
+loop_enter(struct loop *l)
+{
+	if (!l->slept)
+		return;
+	l->slept = false;
+	sched_awake(&l->sched);
 }

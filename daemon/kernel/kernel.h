@@ -26,7 +26,7 @@ struct sessions {
 	pthread_mutex_t lock; /* of all but reading chunks */
 	_Atomic(struct session *) *chunks;
 	struct session *free;
-	uint32_t n_slots;
+	_Atomic uint32_t n_slots;
 	_Atomic uint32_t n; /* sessions that exist */
 };
 

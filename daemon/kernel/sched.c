@@ -115,7 +115,7 @@ settle(struct sched *s, struct msg *m, int status, const char *text)
 		return;
 	home = atomic_load_explicit(&poster->home, memory_order_relaxed);
 	if (home == s) {
-		poster->ops->settled(poster, m->seq, status, text);
+		poster->ops->settled(poster, m->seq, m->size, status, text);
 		return;
 	}
 	note = msg_new(
@@ -130,6 +130,7 @@ settle(struct sched *s, struct msg *m, int status, const char *text)
 	note->op = MSG_SETTLE;
 	note->to = m->from;
 	note->seq = m->seq;
+	note->settled_size = m->size;
 	note->status = (uint32_t)status;
 	stage(s, home, note);
 }
@@ -147,7 +148,8 @@ settled_arrived(struct sched *s, struct msg *note)
 	struct session *poster = session_find(s->kernel, note->to);
 
 	if (poster && atomic_load(&poster->home) == s)
-		poster->ops->settled(poster, note->seq, (int)note->status,
+		poster->ops->settled(poster, note->seq, note->settled_size,
+			(int)note->status,
 			note->size ? (const char *)note->data : NULL);
 	msg_free(&s->pool, note);
 }

@@ -54,7 +54,8 @@ struct sched {
 	struct delays delays;
 	struct counters counters; /* of all sessions ever, and of delays */
 	uint64_t transit_in, transit_out; /* accepted events that moved home */
-	uint64_t queued; /* admitted events now, all mailboxes */
+	uint64_t queued;   /* admitted events now, all mailboxes */
+	uint32_t n_failed; /* sessions in the failed state */
 	struct msg_queue outbox[KERNEL_LOOPS_MAX];
 	uint64_t outbox_set; /* bit i: outbox[i] holds something */
 	struct epoch_reader reader;

@@ -139,6 +139,16 @@ session_name(const struct session *s)
 
 /* ---- start ------------------------------------------------------------------ */
 
+void
+session_enter(struct session *s, enum session_life life)
+{
+	if (s->life == SESSION_FAILED)
+		home_of(s)->n_failed--;
+	s->life = (uint8_t)life;
+	if (life == SESSION_FAILED)
+		home_of(s)->n_failed++;
+}
+
 static void
 set_reason(struct session *s, char *reason)
 {
@@ -184,7 +194,7 @@ take_aliases(struct session *s)
 					       : "cannot be taken") < 0)
 			why = NULL;
 		set_reason(s, why);
-		s->life = SESSION_FAILED;
+		session_enter(s, SESSION_FAILED);
 		log_err("session.failed", "session=\"%s\" reason=\"%s\"",
 			spec->name ? spec->name : "", why ? why : "");
 		return;
@@ -201,14 +211,14 @@ session_new(struct sched *sched, const struct session_ops *ops,
 		return NULL;
 	s->ops = ops;
 	s->state = state;
-	s->life = SESSION_STARTING;
+	session_enter(s, SESSION_STARTING);
 	list_init(&s->delays);
 	mailbox_init(&s->box, spec ? spec->max_events : SPEC_MAX_EVENTS,
 		spec ? spec->max_bytes : SPEC_MAX_BYTES);
 	atomic_store_explicit(&s->id, s->last_id, memory_order_release);
 	if (!spec) {
 		s->begun = true;
-		s->life = SESSION_UP;
+		session_enter(s, SESSION_UP);
 		s->ops->start(s);
 		return s;
 	}
@@ -225,7 +235,7 @@ session_new(struct sched *sched, const struct session_ops *ops,
 void
 session_begin(struct session *s)
 {
-	s->life = SESSION_STARTING;
+	session_enter(s, SESSION_STARTING);
 	s->begun = false;
 	s->run = SESSION_IDLE;
 	sched_enqueue(home_of(s), s);
@@ -258,7 +268,7 @@ start_now(struct sched *sched, struct session *s)
 void
 session_started(struct session *s)
 {
-	s->life = SESSION_UP;
+	session_enter(s, SESSION_UP);
 	s->run = SESSION_IDLE;
 	log_debug("session.up", "session=\"%s\" kind=%s", session_name(s),
 		s->ops->kind);
@@ -553,7 +563,7 @@ retire(struct session *s)
 		free(s->health);
 		s->health = NULL;
 	}
-	s->life = SESSION_DEAD;
+	session_enter(s, SESSION_DEAD);
 	atomic_store_explicit(&s->id, 0, memory_order_release);
 	drop_mailbox(s);
 	s->spec = spec_unref(s->spec);
@@ -589,7 +599,7 @@ session_stop(struct session *s)
 	}
 	if (s->life == SESSION_DEAD)
 		return;
-	s->life = SESSION_STOPPING;
+	session_enter(s, SESSION_STOPPING);
 	drop_state(s, false);
 	retire(s);
 }
@@ -639,7 +649,7 @@ session_restart(struct session *s, struct session_spec *spec)
 {
 	drop_state(s, s->life != SESSION_UP);
 	supervise_reset(s);
-	s->life = SESSION_STARTING;
+	session_enter(s, SESSION_STARTING);
 	if (spec && s->spec != spec) {
 		spec_ref(spec);
 		spec_unref(s->spec);

@@ -43,9 +43,10 @@ struct session_ops {
 	/* The outcome of session_call() or session_sleep(): @reply->status and
 	 * payload; freed by the kernel afterwards. */
 	void (*reply)(struct session *s, uint64_t token, struct msg *reply);
-	/* The fate of a post with MSG_ACK; @text is NULL if it went well. */
-	void (*settled)(
-		struct session *s, uint64_t seq, int status, const char *text);
+	/* The fate of a post with MSG_ACK; @size is its payload's; @text is
+	 * NULL if it went well. */
+	void (*settled)(struct session *s, uint64_t seq, uint32_t size,
+		int status, const char *text);
 	/* The session is going away: free the state. @crashed: without another
 	 * handler run (no `_stop`). Events held by LEASED must end here, by
 	 * session_done() or session_return(). */
@@ -184,8 +185,12 @@ void session_restart(struct session *s, struct session_spec *spec);
 const char *session_state_word(const struct session *s);
 size_t session_memory(const struct session *s);
 
-/* For the kernel's own files: the next turn starts it. */
+/* ---- for the kernel's own files ------------------------------------------ */
+
+/* The next turn starts it. */
 void session_begin(struct session *s);
+/* The one place where life changes. */
+void session_enter(struct session *s, enum session_life life);
 
 /* ---- the table ------------------------------------------------------------ */
 

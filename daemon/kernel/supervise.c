@@ -70,14 +70,14 @@ supervise_ended(struct session *s, bool crashed)
 		return false;
 	if (s->spec->restart == RESTART_NO ||
 		!within_budget(s, sched->now_ns)) {
-		s->life = SESSION_FAILED;
+		session_enter(s, SESSION_FAILED);
 		log_err("session.failed",
 			"session=\"%s\" failures=%" PRIu32 " reason=\"%s\"",
 			session_name(s), health->in_window, reason_of(health));
 		return true;
 	}
 	pause = pause_ns(s);
-	s->life = SESSION_BACKOFF;
+	session_enter(s, SESSION_BACKOFF);
 	health->restart_wall_ns = clock_wall(sched->kernel->clock) + pause;
 	health->timer.type = TIMER_RESTART;
 	timers_add(&sched->timers, &health->timer, sched->now_ns + pause);

@@ -1,42 +1,150 @@
 #pragma once
 /* Connection: a client's socket. It is a session (kind "connection") whose
  * replies, acks and notices are written to the socket; each alias that it
- * binds is a further session (kind "client") whose events are.
+ * binds is a further session (kind "client") whose events are, see binding.h.
  *
- * A connection lives on one loop and belongs to its thread. */
+ * A connection lives on one loop and belongs to its thread.
+ *
+ *   conn.c    its life: open, greet in time, close
+ *   input.c   bytes to frames to posts, calls, replies and verbs
+ *   output.c  what goes out: one buffer, one write a turn
+ *   binding.c the aliases it has bound */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/list.h"
 #include "exec/loop.h"
-
-struct daemon_ops;
+#include "net/outbuf.h"
+#include "verb/verb.h"
 
 /* What the connections of all loops share. Set before the first is accepted,
  * fixed from then on but for the counts. */
 struct server {
-	const char *version;        /* "eventd 0.1.0" */
-	const struct daemon_ops *daemon; /* verbs that change the daemon */
-	void *daemon_data;
-	uint32_t window_posts;      /* unacknowledged posts of a connection */
+	struct peer_shared shared;
+	uint32_t window_posts; /* unacknowledged posts of a connection */
 	uint64_t window_bytes;
 	uint32_t max_connections;
+	uint32_t max_calls; /* outstanding, of a connection */
 	uint32_t hello_timeout_ms;
-	uid_t owner;                /* may manage, as root may */
-	_Atomic uint32_t n_connections;
-	uint64_t started_wall_ns;
+};
+/* Defaults for all but shared. */
+void server_init(struct server *server);
+
+/* Per-loop state of net/, at loop->net. */
+struct net {
+	struct loop *loop;
+	struct server *server;
+	struct list conns;    /* all of this loop, oldest first */
+	struct list greeting; /* those that have not said hello */
+	unsigned n_conns;
+	uv_timer_t hello_timer; /* for the oldest of them */
+	struct outbuf_pool pool;
+	bool closing;
+};
+/* Before the first connection of the loop / after the last has gone. */
+int net_init(struct net *net, struct loop *l, struct server *server);
+void net_deinit(struct net *net); /* its handles close in later turns */
+
+enum conn_state {
+	CONN_GREETING, /* hello has not come */
+	CONN_OPEN,
+	CONN_ENDING,  /* an error frame is to be written, then it closes */
+	CONN_CLOSING, /* handles are closing */
 };
 
-struct conn_creds {
-	uid_t uid;
-	gid_t gid;
-	pid_t pid; /* for display only: may be reused */
+enum {
+	CONN_OUT_HIGH = 256 * 1024, /* unsent: no more is read or delivered */
+	CONN_OUT_LOW = 64 * 1024,   /* ... until it is down to this */
+	CONN_OUT_MAX = 64 << 20,    /* unsent: the connection is given up */
+	CONN_REFS_MAX = 65536,
+	CONN_BINDINGS_MAX = 4096,
+	CONN_NAME_MAX = 64,
+	CONN_INBOUND_MAX = 16384, /* calls delivered and not answered */
+};
+
+/* A call that was delivered to this client and that it may answer. */
+struct inbound {
+	uint64_t handle; /* as the client knows it; 0: free */
+	uint64_t call;
+};
+
+struct binding;
+
+struct conn {
+	struct peer peer;
+	struct session *session;
+	struct loop *loop;
+	struct server *server;
+	struct net *net;
+	uv_poll_t poll;
+	struct loop_flush flush;
+	struct list link;     /* in net->conns */
+	struct list greeting; /* in net->greeting */
+	uint64_t accepted_ns; /* monotonic */
+	int fd;
+	uint8_t state;     /* enum conn_state */
+	uint8_t events;    /* what poll waits for */
+	bool input_paused; /* unsent output is over the mark */
+	struct outbuf out;
+	uint8_t *in; /* an incomplete frame */
+	size_t in_size, in_room;
+	/* posts of this client */
+	uint64_t seq;     /* of the last that came */
+	uint64_t settled; /* all up to it are settled */
+	uint64_t ack_sent;
+	uint64_t n_posts;    /* not settled */
+	uint64_t posts_size; /* their payload bytes */
+	uint64_t *ahead;     /* bitmap of those settled out of order */
+	uint64_t *also;      /* the same, not told yet */
+	uint32_t n_also, also_room;
+	/* what it refers to */
+	struct alias **refs; /* ref - 1 is the index */
+	uint32_t n_refs, refs_room;
+	struct binding **bindings;
+	uint32_t n_bindings, bindings_room;
+	struct inbound *inbound; /* ring: handle modulo its size */
+	uint32_t inbound_room;
+	uint64_t last_handle;
+	char name[CONN_NAME_MAX];
 };
 
 /* Serve @fd, taken over whatever happens, on @l; its thread. */
-int conn_open(struct loop *l, struct server *server, int fd);
+int conn_open(struct loop *l, int fd);
 /* Close every connection of this loop; they are gone some turns later, when
  * conn_count() says 0. */
 void conn_close_all(struct loop *l);
+/* Tell every client that the daemon is about to stop. */
+void conn_announce_closing(struct loop *l);
 unsigned conn_count(struct loop *l);
+
+/* ---- inside net/ --------------------------------------------------------- */
+
+/* No more is read or written; it goes at the end of the turn. */
+void conn_close(struct conn *c, const char *why);
+/* Tell the client and close once it is written. */
+void conn_end(struct conn *c, int status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Its hello has come. */
+void conn_greeted(struct conn *c);
+/* Poll for what is wanted now. */
+void conn_update_poll(struct conn *c);
+
+/* input.c: the socket is readable. */
+void conn_read(struct conn *c);
+/* There is room again for the answers to what has been read. */
+void conn_resume_input(struct conn *c);
+
+/* output.c */
+uint8_t *conn_room(struct conn *c, size_t size); /* NULL: it is closed */
+void conn_wrote(struct conn *c, size_t size);
+void conn_send_message(
+	struct conn *c, unsigned field, const ProtobufCMessage *message);
+void conn_send_failure(
+	struct conn *c, uint64_t seq, int status, const char *text);
+void conn_send_reply(struct conn *c, uint64_t call, int status,
+	const void *data, size_t size);
+void conn_post_settled(struct conn *c, uint64_t seq, uint32_t size);
+void conn_flush(struct conn *c);
+extern const struct session_ops conn_session_ops;

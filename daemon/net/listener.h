@@ -13,19 +13,20 @@ struct listener {
 	unsigned n_loops, next;
 	struct server *server;
 	uv_poll_t poll;
-	uv_timer_t pause;  /* after EMFILE: try again then */
+	uv_timer_t pause; /* after EMFILE: try again then */
 	int fd, spare_fd;
-	bool own;          /* we made the socket file and remove it */
-	dev_t dev;         /* of the file we made */
+	bool own;  /* we made the socket file and remove it */
+	dev_t dev; /* of the file we made */
 	ino_t ino;
-	unsigned closing;
+	bool closing;
+	unsigned n_closed; /* of its two handles */
 	char path[108];
 };
 
 enum {
-	LISTENER_E_IN_USE = 1,   /* another daemon answers there */
+	LISTENER_E_IN_USE = 1,     /* another daemon answers there */
 	LISTENER_E_NOT_SOCKET = 2, /* the path is something else */
-	LISTENER_E_TOO_LONG = 3, /* over 107 bytes */
+	LISTENER_E_TOO_LONG = 3,   /* over 107 bytes */
 };
 
 /* Make a socket at @path with @mode and listen; a dead socket there is

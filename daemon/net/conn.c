@@ -1,0 +1,440 @@
+#include "net/conn.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "net/binding.h"
+#include "parts.h"
+
+void
+server_init(struct server *server)
+{
+	memset(server, 0, sizeof(*server));
+	server->window_posts = 4096;
+	server->window_bytes = 4 << 20;
+	server->max_connections = 16384;
+	server->max_calls = 1024;
+	server->hello_timeout_ms = 10000;
+}
+
+/* ---- per loop -------------------------------------------------------------- */
+
+static void net_on_hello_timer(uv_timer_t *timer);
+
+int
+net_init(struct net *net, struct loop *l, struct server *server)
+{
+	int r;
+
+	memset(net, 0, sizeof(*net));
+	net->loop = l;
+	net->server = server;
+	list_init(&net->conns);
+	list_init(&net->greeting);
+	r = uv_timer_init(&l->uv, &net->hello_timer);
+	if (r)
+		return err_raise(r);
+	net->hello_timer.data = net;
+	l->net = net;
+	return 0;
+}
+
+void
+net_deinit(struct net *net)
+{
+	net->closing = true;
+	uv_close((uv_handle_t *)&net->hello_timer, NULL);
+	outbuf_pool_deinit(&net->pool);
+}
+
+static void
+arm_hello_timer(struct net *net)
+{
+	struct conn *oldest;
+	uint64_t due, now;
+
+	if (list_is_empty(&net->greeting) || net->closing)
+		return;
+	oldest = container_of(net->greeting.next, struct conn, greeting);
+	due = oldest->accepted_ns +
+	      (uint64_t)net->server->hello_timeout_ms * NS_PER_MS;
+	now = net->loop->sched.now_ns;
+	uv_timer_start(&net->hello_timer, net_on_hello_timer,
+		due > now ? (due - now) / NS_PER_MS + 1 : 0, 0);
+}
+
+static void
+net_on_hello_timer(uv_timer_t *timer)
+{
+	struct net *net = timer->data;
+	uint64_t limit = (uint64_t)net->server->hello_timeout_ms * NS_PER_MS;
+
+	loop_enter(net->loop);
+	net->loop->sched.now_ns = clock_now(net->loop->sched.kernel->clock);
+	LIST_FOREACH (node, &net->greeting) {
+		struct conn *c = container_of(node, struct conn, greeting);
+
+		if (net->loop->sched.now_ns - c->accepted_ns < limit)
+			break;
+		conn_end(c, EVD_STATUS_TIMEOUT,
+			"no hello within %" PRIu32 " ms (HelloTimeout=)",
+			net->server->hello_timeout_ms);
+	}
+	arm_hello_timer(net);
+}
+
+/* ---- polling --------------------------------------------------------------- */
+
+static void
+conn_on_poll(uv_poll_t *poll, int status, int events)
+{
+	struct conn *c = poll->data;
+
+	loop_enter(c->loop);
+	if (status < 0) {
+		conn_close(c, uv_strerror(status));
+		return;
+	}
+	if (events & UV_WRITABLE)
+		loop_defer(c->loop, &c->flush);
+	if ((events & UV_READABLE) && c->state != CONN_CLOSING)
+		conn_read(c);
+}
+
+void
+conn_update_poll(struct conn *c)
+{
+	int events = 0;
+
+	if (c->state == CONN_CLOSING)
+		return;
+	if (!c->input_paused && c->state != CONN_ENDING)
+		events |= UV_READABLE;
+	if (outbuf_size(&c->out))
+		events |= UV_WRITABLE;
+	if (events == c->events)
+		return;
+	c->events = (uint8_t)events;
+	if (events)
+		uv_poll_start(&c->poll, events, conn_on_poll);
+	else
+		uv_poll_stop(&c->poll);
+}
+
+/* ---- the session of a connection ------------------------------------------- */
+
+static enum session_result
+conn_session_start(struct session *s)
+{
+	(void)s;
+	return SESSION_DONE;
+}
+
+/* Nobody knows its id but those who got events from it; they may post. It has
+ * no handlers: what comes is a dead letter. */
+static enum session_result
+conn_session_run(struct session *s, struct msg *m)
+{
+	(void)s, (void)m;
+	return SESSION_CRASHED;
+}
+
+static void
+conn_session_reply(struct session *s, uint64_t token, struct msg *reply)
+{
+	conn_send_reply(
+		s->state, token, (int)reply->status, reply->data, reply->size);
+}
+
+static void
+conn_session_settled(struct session *s, uint64_t seq, uint32_t size, int status,
+	const char *text)
+{
+	struct conn *c = s->state;
+
+	if (status)
+		conn_send_failure(c, seq, status, text);
+	conn_post_settled(c, seq, size);
+}
+
+static void
+conn_session_stop(struct session *s, bool crashed)
+{
+	(void)s, (void)crashed; /* conn_close() frees the connection */
+}
+
+const struct session_ops conn_session_ops = {
+	.kind = "connection",
+	.reply_inline = true,
+	.start = conn_session_start,
+	.run = conn_session_run,
+	.reply = conn_session_reply,
+	.settled = conn_session_settled,
+	.stop = conn_session_stop,
+};
+
+/* ---- life ------------------------------------------------------------------ */
+
+static void
+conn_respond(struct peer *p, const Eventd__V1__Response *response)
+{
+	conn_send_message(container_of(p, struct conn, peer), FRAME_RESPONSE,
+		&response->base);
+}
+
+static int
+conn_resolve(struct peer *p, const char *alias, uint64_t *ref, char *text,
+	size_t size)
+{
+	struct conn *c = container_of(p, struct conn, peer);
+	struct aliases *aliases = &c->loop->sched.kernel->aliases;
+	size_t n = strlen(alias);
+
+	if (!alias_holder(aliases, alias, n)) {
+		snprintf(text, size, "no session holds the alias '%s'", alias);
+		return EVD_STATUS_NO_ALIAS;
+	}
+	if (c->n_refs == CONN_REFS_MAX) {
+		snprintf(text, size, "a connection resolves at most %d aliases",
+			CONN_REFS_MAX);
+		return EVD_STATUS_LIMIT;
+	}
+	if (c->n_refs == c->refs_room) {
+		uint32_t room = c->refs_room ? c->refs_room * 2 : 8;
+		struct alias **refs =
+			realloc(c->refs, room * sizeof(struct alias *));
+
+		if (!refs)
+			return EVD_STATUS_NO_MEMORY;
+		c->refs = refs;
+		c->refs_room = room;
+	}
+	c->refs[c->n_refs] = alias_ref(aliases, alias, n);
+	if (!c->refs[c->n_refs])
+		return EVD_STATUS_NO_MEMORY;
+	*ref = ++c->n_refs;
+	return EVD_STATUS_OK;
+}
+
+static struct peer *
+conn_behind(struct session *s)
+{
+	struct conn *c =
+		s->ops == &conn_session_ops ? s->state : binding_peer(s);
+
+	return c ? &c->peer : NULL;
+}
+
+static const struct peer_ops conn_peer_ops = {
+	.behind = conn_behind,
+	.respond = conn_respond,
+	.resolve = conn_resolve,
+	.bind = binding_bind,
+	.unbind = binding_unbind,
+};
+
+static void conn_on_flush(struct loop_flush *flush);
+
+static void
+read_creds(struct conn *c)
+{
+	struct ucred cred = {.pid = 0, .uid = (uid_t)-1, .gid = (gid_t)-1};
+	socklen_t size = sizeof(cred);
+
+	getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &size);
+	c->peer.uid = cred.uid;
+	c->peer.pid = cred.pid;
+}
+
+static int
+conn_start(struct conn *c)
+{
+	int r;
+
+	c->session = c->peer.session =
+		session_new(&c->loop->sched, &conn_session_ops, NULL, c);
+	if (!c->session)
+		return err_raise(-ENOMEM);
+	r = uv_poll_init(&c->loop->uv, &c->poll, c->fd);
+	if (r) {
+		session_stop(c->session);
+		return err_raise(r);
+	}
+	c->poll.data = c;
+	return 0;
+}
+
+int
+conn_open(struct loop *l, int fd)
+{
+	struct net *net = l->net;
+	struct conn *c = calloc(1, sizeof(*c));
+	int r = c ? 0 : err_raise(-ENOMEM);
+
+	if (c) {
+		c->loop = l;
+		c->net = net;
+		c->server = net->server;
+		c->peer.ops = &conn_peer_ops;
+		c->peer.shared = &net->server->shared;
+		c->peer.name = c->name;
+		c->fd = fd;
+		c->flush.run = conn_on_flush;
+		c->accepted_ns = l->sched.now_ns;
+		r = conn_start(c);
+	}
+	if (r) {
+		close(fd);
+		free(c);
+		atomic_fetch_sub(&net->server->shared.n_connections, 1);
+		return err_pass(r);
+	}
+	read_creds(c);
+	net->n_conns++;
+	list_append(&net->conns, &c->link);
+	if (list_is_empty(&net->greeting)) {
+		list_append(&net->greeting, &c->greeting);
+		arm_hello_timer(net);
+	} else {
+		list_append(&net->greeting, &c->greeting);
+	}
+	conn_update_poll(c);
+	log_debug("conn.open", "conn=%" PRIu64 " uid=%u pid=%d", c->session->id,
+		(unsigned)c->peer.uid, (int)c->peer.pid);
+	return 0;
+}
+
+void
+conn_greeted(struct conn *c)
+{
+	c->state = CONN_OPEN;
+	list_remove(&c->greeting);
+}
+
+static void
+conn_on_closed(uv_handle_t *handle)
+{
+	struct conn *c = handle->data;
+	struct net *net = c->net;
+
+	close(c->fd);
+	list_remove(&c->link);
+	net->n_conns--;
+	atomic_fetch_sub(&c->server->shared.n_connections, 1);
+	outbuf_deinit(&c->out, &net->pool);
+	free(c->in);
+	free(c->ahead);
+	free(c->also);
+	free(c->refs);
+	free(c->bindings);
+	free(c->inbound);
+	free(c);
+}
+
+void
+conn_close(struct conn *c, const char *why)
+{
+	if (c->state == CONN_CLOSING)
+		return;
+	c->state = CONN_CLOSING;
+	log_debug("conn.closed", "conn=%" PRIu64 " reason=\"%s\"",
+		c->session->id, why);
+	loop_defer(c->loop, &c->flush);
+}
+
+/* At the end of the turn, when no session of it can be running. */
+static void
+conn_teardown(struct conn *c)
+{
+	struct aliases *aliases = &c->loop->sched.kernel->aliases;
+
+	bindings_drop(c);
+	session_stop(c->session);
+	c->session = c->peer.session = NULL;
+	for (uint32_t i = 0; i < c->n_refs; i++)
+		alias_unref(aliases, c->refs[i]);
+	list_remove(&c->greeting);
+	uv_poll_stop(&c->poll);
+	uv_close((uv_handle_t *)&c->poll, conn_on_closed);
+}
+
+static void
+conn_on_flush(struct loop_flush *flush)
+{
+	struct conn *c = container_of(flush, struct conn, flush);
+
+	if (c->state != CONN_CLOSING)
+		conn_flush(c);
+	else if (c->session)
+		conn_teardown(c);
+}
+
+void
+conn_end(struct conn *c, int status, const char *format, ...)
+{
+	Eventd__V1__Error error = EVENTD__V1__ERROR__INIT;
+	char text[VERB_TEXT_MAX];
+	va_list args;
+
+	if (c->state == CONN_ENDING || c->state == CONN_CLOSING)
+		return;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	log_warn("conn.error",
+		"conn=%" PRIu64 " uid=%u pid=%d status=%d reason=\"%s\"",
+		c->session->id, (unsigned)c->peer.uid, (int)c->peer.pid, status,
+		text);
+	error.status = (uint32_t)status;
+	error.text = text;
+	conn_send_message(c, FRAME_ERROR, &error.base);
+	list_remove(&c->greeting);
+	if (c->state != CONN_CLOSING)
+		c->state = CONN_ENDING;
+	loop_defer(c->loop, &c->flush);
+}
+
+void
+conn_close_all(struct loop *l)
+{
+	struct net *net = l->net;
+
+	LIST_FOREACH (node, &net->conns)
+		conn_close(container_of(node, struct conn, link),
+			"the daemon stops");
+}
+
+void
+conn_announce_closing(struct loop *l)
+{
+	struct net *net = l->net;
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__Closing closing = EVENTD__V1__CLOSING__INIT;
+	char text[] = "eventd stops";
+
+	closing.text = text;
+	notice.what_case = EVENTD__V1__NOTICE__WHAT_CLOSING;
+	notice.closing = &closing;
+	LIST_FOREACH (node, &net->conns) {
+		struct conn *c = container_of(node, struct conn, link);
+
+		if (c->state == CONN_OPEN)
+			conn_send_message(c, FRAME_NOTICE, &notice.base);
+	}
+}
+
+unsigned
+conn_count(struct loop *l)
+{
+	struct net *net = l->net;
+
+	return net->n_conns;
+}

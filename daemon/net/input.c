@@ -1,0 +1,543 @@
+/* Input of a connection: bytes to frames, frames to posts, calls, replies,
+ * settles and verbs. Everything here is hostile until checked. See conn.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "arena.h"
+#include "base/log.h"
+#include "envelope.h"
+#include "eventd/version.h"
+#include "frame.h"
+#include "net/binding.h"
+#include "net/conn.h"
+#include "parts.h"
+#include "prescan.h"
+
+enum {
+	FRAME_SLACK = 65536, /* of a frame beyond its payload */
+	REQUEST_ARENA_MAX = 4 << 20,
+	REQUEST_FIELDS_MAX = 4096,
+};
+
+static bool
+is_live(const struct conn *c)
+{
+	return c->state == CONN_OPEN || c->state == CONN_GREETING;
+}
+
+/* ---- posts, calls, replies ---------------------------------------------------- */
+
+/* The session an envelope is for; 0: nobody holds the alias now. */
+static uint64_t
+receiver_of(struct conn *c, const struct envelope *e)
+{
+	if (e->alias_size)
+		return alias_holder(&c->loop->sched.kernel->aliases, e->alias,
+			e->alias_size);
+	if (e->to && e->to <= c->n_refs)
+		return atomic_load_explicit(
+			&c->refs[e->to - 1]->holder, memory_order_acquire);
+	return 0;
+}
+
+static const char *
+name_of(struct conn *c, const struct envelope *e, size_t *size)
+{
+	*size = e->alias_size;
+	if (e->alias_size)
+		return e->alias;
+	if (!e->to || e->to > c->n_refs)
+		return NULL;
+	*size = c->refs[e->to - 1]->size;
+	return c->refs[e->to - 1]->name;
+}
+
+/* Why a post or call cannot be accepted, or 0. */
+static int
+refusal(struct conn *c, const struct envelope *e, uint64_t to, char *text,
+	size_t size)
+{
+	uint32_t max = c->loop->sched.kernel->limits.max_payload;
+	size_t n;
+	const char *name;
+
+	if (e->payload_size > max) {
+		snprintf(text, size,
+			"payload of %" PRIu32 " bytes, at most %" PRIu32
+			" (MaxPayload= in eventd.conf)",
+			e->payload_size, max);
+		return EVD_STATUS_TOO_LARGE;
+	}
+	if (!e->event_size) {
+		snprintf(text, size, "an event needs a name");
+		return EVD_STATUS_INVALID;
+	}
+	if (e->level == MSG_LEVEL_DURABLE) {
+		snprintf(text, size, "this daemon has no durable store");
+		return EVD_STATUS_UNSUPPORTED;
+	}
+	if (e->level > MSG_LEVEL_HANDLED) {
+		snprintf(text, size, "unknown level %u", e->level);
+		return EVD_STATUS_UNSUPPORTED;
+	}
+	if (to)
+		return EVD_STATUS_OK;
+	name = name_of(c, e, &n);
+	if (name)
+		snprintf(text, size, "no session holds the alias '%.*s'",
+			(int)n, name);
+	else
+		snprintf(text, size, "%" PRIu64 " is no reference to an alias",
+			e->to);
+	return name ? EVD_STATUS_NO_ALIAS : EVD_STATUS_INVALID;
+}
+
+static struct msg *
+message_of(struct conn *c, const struct envelope *e, uint64_t to)
+{
+	struct msg *m = msg_new(
+		&c->loop->sched.pool, &(struct msg_init){.event = e->event,
+					      .event_size = e->event_size,
+					      .data = e->payload,
+					      .size = e->payload_size,
+					      .headers = e->headers,
+					      .headers_size = e->headers_size});
+
+	if (!m)
+		return NULL;
+	m->to = to;
+	m->from = c->session->id;
+	return m;
+}
+
+static void
+post_failed(
+	struct conn *c, const struct envelope *e, int status, const char *text)
+{
+	c->loop->sched.counters.refused++;
+	conn_send_failure(c, e->seq, status, text);
+	conn_post_settled(c, e->seq, e->payload_size);
+}
+
+static void
+on_post(struct conn *c, const struct envelope *e)
+{
+	char text[VERB_TEXT_MAX];
+	uint64_t to;
+	struct msg *m;
+	int status;
+
+	if (e->seq != c->seq + 1) {
+		conn_end(c, EVD_STATUS_PROTOCOL,
+			"post %" PRIu64 " follows post %" PRIu64, e->seq,
+			c->seq);
+		return;
+	}
+	if (c->n_posts >= c->server->window_posts ||
+		c->posts_size > c->server->window_bytes) {
+		conn_end(c, EVD_STATUS_LIMIT,
+			"more than the window of %" PRIu32 " posts and %" PRIu64
+			" bytes unacknowledged",
+			c->server->window_posts, c->server->window_bytes);
+		return;
+	}
+	c->seq++;
+	c->n_posts++;
+	c->posts_size += e->payload_size;
+	to = receiver_of(c, e);
+	status = refusal(c, e, to, text, sizeof(text));
+	if (status) {
+		post_failed(c, e, status, text);
+		return;
+	}
+	m = message_of(c, e, to);
+	if (!m) {
+		post_failed(c, e, EVD_STATUS_NO_MEMORY, NULL);
+		return;
+	}
+	m->seq = e->seq;
+	m->level = e->level;
+	m->flags |= MSG_ACK;
+	if (!(e->flags & EVENTD__V1__ENVELOPE_FLAG__NO_WAIT))
+		m->flags |= MSG_MAY_PARK;
+	sched_post(&c->loop->sched, m); /* tells by settled() */
+}
+
+static void
+call_failed(
+	struct conn *c, const struct envelope *e, int status, const char *text)
+{
+	c->loop->sched.counters.refused++;
+	conn_send_reply(c, e->call, status, text, strlen(text));
+}
+
+static void
+on_call(struct conn *c, const struct envelope *e)
+{
+	char text[VERB_TEXT_MAX];
+	uint64_t to = receiver_of(c, e);
+	struct msg *m;
+	int r, status = refusal(c, e, to, text, sizeof(text));
+
+	if (!status && c->session->n_calls >= c->server->max_calls) {
+		snprintf(text, sizeof(text),
+			"%" PRIu32 " calls of this connection are outstanding",
+			c->server->max_calls);
+		status = EVD_STATUS_LIMIT;
+	}
+	if (status) {
+		call_failed(c, e, status, text);
+		return;
+	}
+	m = message_of(c, e, to);
+	if (!m) {
+		call_failed(c, e, EVD_STATUS_NO_MEMORY, "out of memory");
+		return;
+	}
+	r = session_call(c->session, m, e->call, e->timeout_ms, NULL);
+	if (!r)
+		return;
+	sched_explain(&c->loop->sched, r, to, text, sizeof(text));
+	call_failed(c, e, sched_status(r), text);
+	msg_free(&c->loop->sched.pool, m);
+}
+
+/* A reply to a call delivered earlier; a late or second one finds nobody and
+ * is counted. */
+static void
+on_reply(struct conn *c, const struct envelope *e)
+{
+	struct sched *s = &c->loop->sched;
+	uint64_t call = inbound_take(c, e->re);
+	static const char too_large[] = "the reply is over MaxPayload=";
+
+	if (!call) {
+		atomic_fetch_add_explicit(
+			&s->kernel->late_replies, 1, memory_order_relaxed);
+		return;
+	}
+	if (e->payload_size > s->kernel->limits.max_payload)
+		sched_reply(s, call, EVD_STATUS_TOO_LARGE, too_large,
+			sizeof(too_large) - 1);
+	else
+		sched_reply(
+			s, call, (int)e->status, e->payload, e->payload_size);
+}
+
+static void
+on_envelope(struct conn *c, const struct part *part)
+{
+	struct envelope e;
+	int r = envelope_decode(&e, part->data, part->size);
+
+	if (r) {
+		conn_end(c, EVD_STATUS_PROTOCOL, "%s",
+			r == ENVELOPE_E_NAME
+				? "an envelope's alias or event is no name"
+			: r == ENVELOPE_E_HEADERS
+				? "an envelope's headers are over 16 KiB"
+				: "an envelope is malformed");
+		return;
+	}
+	if (e.re)
+		on_reply(c, &e);
+	else if (e.call)
+		on_call(c, &e);
+	else
+		on_post(c, &e);
+}
+
+/* ---- the rest ------------------------------------------------------------------ */
+
+static void
+on_settle(struct conn *c, const struct part *part)
+{
+	struct settle settle;
+
+	if (settle_decode(&settle, part->data, part->size))
+		conn_end(c, EVD_STATUS_PROTOCOL, "a settle is malformed");
+	else if (!binding_settle(c, settle.binding, settle.upto))
+		conn_end(c, EVD_STATUS_PROTOCOL,
+			"binding %" PRIu64 " was not delivered event %" PRIu64,
+			settle.binding, settle.upto);
+}
+
+/* Unpack @part, having checked that it cannot cost more than it is worth;
+ * NULL: the connection has been ended. Allocated in @arena. */
+static ProtobufCMessage *
+unpack(struct conn *c, const struct part *part,
+	const ProtobufCMessageDescriptor *descriptor,
+	ProtobufCAllocator *allocator)
+{
+	ProtobufCMessage *message = NULL;
+
+	if (!proto_prescan(descriptor, part->data, part->size, FRAME_DEPTH_MAX,
+		    REQUEST_FIELDS_MAX))
+		message = protobuf_c_message_unpack(
+			descriptor, allocator, part->size, part->data);
+	if (!message)
+		conn_end(c, EVD_STATUS_PROTOCOL, "a %s is malformed",
+			descriptor->short_name);
+	return message;
+}
+
+static void
+send_welcome(struct conn *c)
+{
+	Eventd__V1__Welcome welcome = EVENTD__V1__WELCOME__INIT;
+	const struct kernel_limits *limits = &c->loop->sched.kernel->limits;
+
+	welcome.version = EVD_PROTOCOL_VERSION;
+	welcome.server = (char *)c->server->shared.version;
+	welcome.session = c->session->id;
+	welcome.max_payload = limits->max_payload;
+	welcome.max_frame = (uint64_t)limits->max_payload + FRAME_SLACK;
+	welcome.window_posts = c->server->window_posts;
+	welcome.window_bytes = c->server->window_bytes;
+	welcome.max_calls = c->server->max_calls;
+	welcome.call_timeout_ms = limits->call_timeout_ms;
+	conn_send_message(c, FRAME_WELCOME, &welcome.base);
+}
+
+/* For logs and lists: printable, bounded. */
+static void
+keep_name(struct conn *c, const char *name)
+{
+	size_t n = 0;
+
+	for (; name[n] && n < CONN_NAME_MAX - 1; n++)
+		c->name[n] = name[n] < ' ' || name[n] > '~' ? '?' : name[n];
+	c->name[n] = '\0';
+}
+
+static void
+on_hello(struct conn *c, const struct part *part)
+{
+	struct arena arena;
+	ProtobufCAllocator allocator;
+	Eventd__V1__Hello *hello;
+
+	arena_init(&arena, REQUEST_ARENA_MAX);
+	allocator = arena_allocator(&arena);
+	hello = (Eventd__V1__Hello *)unpack(
+		c, part, &eventd__v1__hello__descriptor, &allocator);
+	if (!hello) {
+		arena_deinit(&arena);
+		return;
+	}
+	if (hello->version != EVD_PROTOCOL_VERSION) {
+		conn_end(c, EVD_STATUS_UNSUPPORTED,
+			"protocol version %" PRIu32 ", this daemon speaks %d",
+			hello->version, EVD_PROTOCOL_VERSION);
+	} else {
+		keep_name(c, hello->name);
+		conn_greeted(c);
+		send_welcome(c);
+	}
+	arena_deinit(&arena);
+}
+
+static void
+on_request(struct conn *c, const struct part *part)
+{
+	struct arena arena;
+	ProtobufCAllocator allocator;
+	ProtobufCMessage *request;
+
+	arena_init(&arena, REQUEST_ARENA_MAX);
+	allocator = arena_allocator(&arena);
+	request = unpack(c, part, &eventd__v1__request__descriptor, &allocator);
+	if (request)
+		verb_run(&c->peer, (Eventd__V1__Request *)request);
+	arena_deinit(&arena);
+}
+
+static void
+on_part(struct conn *c, const struct part *part)
+{
+	if (c->state == CONN_GREETING && part->field != FRAME_HELLO) {
+		conn_end(c, EVD_STATUS_PROTOCOL,
+			"the first frame must be a hello");
+		return;
+	}
+	switch (part->field) {
+	case FRAME_ENVELOPE:
+		on_envelope(c, part);
+		break;
+	case FRAME_SETTLE:
+		on_settle(c, part);
+		break;
+	case FRAME_REQUEST:
+		on_request(c, part);
+		break;
+	case FRAME_HELLO:
+		if (c->state == CONN_GREETING)
+			on_hello(c, part);
+		else
+			conn_end(c, EVD_STATUS_PROTOCOL, "a second hello");
+		break;
+	default:
+		break; /* of a later version, or not for us */
+	}
+}
+
+static void
+on_frame(struct conn *c, const uint8_t *body, size_t size)
+{
+	const uint8_t *end = body + size;
+	struct part part;
+	int r = 0;
+
+	while (is_live(c) && !(r = part_next(&body, end, &part)))
+		on_part(c, &part);
+	if (r == PART_E_MALFORMED)
+		conn_end(c, EVD_STATUS_PROTOCOL, "a frame is malformed");
+}
+
+/* ---- bytes ---------------------------------------------------------------------- */
+
+static size_t
+max_frame(const struct conn *c)
+{
+	return (size_t)c->loop->sched.kernel->limits.max_payload + FRAME_SLACK;
+}
+
+/* More input would cost more output or more requests than it may hold now. */
+static bool
+must_pause(const struct conn *c)
+{
+	return outbuf_size(&c->out) > CONN_OUT_HIGH ||
+	       c->peer.n_requests >= VERB_REQUESTS_MAX;
+}
+
+/* All whole frames in @data, until it must pause; returns the bytes taken. */
+static size_t
+take_frames(struct conn *c, const uint8_t *data, size_t size)
+{
+	size_t at = 0, head, body;
+	int r = 0;
+
+	while (is_live(c) && at < size) {
+		if (must_pause(c)) {
+			c->input_paused = true;
+			break;
+		}
+		r = frame_take(
+			data + at, size - at, max_frame(c), &head, &body);
+		if (r)
+			break;
+		on_frame(c, data + at + head, body);
+		at += head + body;
+	}
+	if (r == FRAME_E_MALFORMED)
+		conn_end(c, EVD_STATUS_PROTOCOL,
+			"a frame's length is no varint");
+	else if (r == FRAME_E_TOO_LARGE)
+		conn_end(c, EVD_STATUS_TOO_LARGE,
+			"a frame of %zu bytes, at most %zu", body,
+			max_frame(c));
+	return at;
+}
+
+/* Keep @size bytes of a frame that is not whole. */
+static void
+keep_rest(struct conn *c, const uint8_t *data, size_t size)
+{
+	if (!size || !is_live(c)) {
+		c->in_size = 0;
+		free(c->in);
+		c->in = NULL;
+		c->in_room = 0;
+		return;
+	}
+	if (size > c->in_room) {
+		uint8_t *in = realloc(c->in, size);
+
+		if (!in) {
+			conn_close(c, "out of memory");
+			return;
+		}
+		c->in = in;
+		c->in_room = size;
+	}
+	memmove(c->in, data, size);
+	c->in_size = size;
+}
+
+static ssize_t
+receive(struct conn *c, uint8_t *to, size_t size)
+{
+	ssize_t n = recv(c->fd, to, size, MSG_DONTWAIT);
+
+	if (n == 0)
+		conn_close(c, "the client closed it");
+	else if (n < 0 && errno != EAGAIN && errno != EINTR)
+		conn_close(c, strerror(errno));
+	return n;
+}
+
+/* A frame that does not fit the loop's buffer is read into one of its own,
+ * which grows with what has come, not with what was promised. */
+static void
+read_large(struct conn *c)
+{
+	ssize_t n;
+
+	if (c->in_room - c->in_size < LOOP_READ_SIZE / 2) {
+		size_t room = c->in_room * 2;
+		uint8_t *in = realloc(c->in, room);
+
+		if (!in) {
+			conn_close(c, "out of memory");
+			return;
+		}
+		c->in = in;
+		c->in_room = room;
+	}
+	n = receive(c, c->in + c->in_size, c->in_room - c->in_size);
+	if (n <= 0)
+		return;
+	c->in_size += (size_t)n;
+	n = (ssize_t)take_frames(c, c->in, c->in_size);
+	if (n || !is_live(c))
+		keep_rest(c, c->in + n, c->in_size - (size_t)n);
+}
+
+void
+conn_resume_input(struct conn *c)
+{
+	size_t taken;
+
+	c->input_paused = false;
+	if (!c->in_size)
+		return;
+	taken = take_frames(c, c->in, c->in_size);
+	if (taken || !is_live(c))
+		keep_rest(c, c->in + taken, c->in_size - taken);
+}
+
+void
+conn_read(struct conn *c)
+{
+	uint8_t *buffer = c->loop->read_buffer;
+	size_t size = c->in_size, taken;
+	ssize_t n;
+
+	if (size > LOOP_READ_SIZE / 2) {
+		read_large(c);
+		return;
+	}
+	if (size)
+		memcpy(buffer, c->in, size);
+	n = receive(c, buffer + size, LOOP_READ_SIZE - size);
+	if (n <= 0)
+		return;
+	size += (size_t)n;
+	taken = take_frames(c, buffer, size);
+	if (taken < size || c->in)
+		keep_rest(c, buffer + taken, size - taken);
+}

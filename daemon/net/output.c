@@ -1,0 +1,198 @@
+/* Output of a connection: frames gathered in one buffer and written once a
+ * turn. See conn.h. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "envelope.h"
+#include "frame.h"
+#include "net/binding.h"
+#include "net/conn.h"
+#include "parts.h"
+
+uint8_t *
+conn_room(struct conn *c, size_t size)
+{
+	uint8_t *out;
+
+	if (c->state == CONN_CLOSING)
+		return NULL;
+	if (outbuf_size(&c->out) + size > CONN_OUT_MAX) {
+		conn_close(c, "it does not read: 64 MiB wait for it");
+		return NULL;
+	}
+	out = outbuf_reserve(&c->out, &c->net->pool, size);
+	if (!out)
+		conn_close(c, "out of memory");
+	return out;
+}
+
+void
+conn_wrote(struct conn *c, size_t size)
+{
+	c->out.end += size;
+	loop_defer(c->loop, &c->flush);
+}
+
+void
+conn_send_message(
+	struct conn *c, unsigned field, const ProtobufCMessage *message)
+{
+	size_t size = protobuf_c_message_get_packed_size(message);
+	uint8_t head[PART_HEAD_MAX];
+	size_t head_size = part_put_head(head, field, size);
+	uint8_t *start = conn_room(c, FRAME_HEAD_MAX + head_size + size), *out;
+
+	if (!start)
+		return;
+	out = start + varint_put(start, head_size + size);
+	memcpy(out, head, head_size);
+	out += head_size;
+	out += protobuf_c_message_pack(message, out);
+	conn_wrote(c, (size_t)(out - start));
+}
+
+void
+conn_send_failure(struct conn *c, uint64_t seq, int status, const char *text)
+{
+	Eventd__V1__Failure failure = EVENTD__V1__FAILURE__INIT;
+
+	failure.seq = seq;
+	failure.status = (uint32_t)status;
+	failure.text = (char *)(text ? text : sched_end_text(status));
+	conn_send_message(c, FRAME_FAILURE, &failure.base);
+}
+
+void
+conn_send_reply(struct conn *c, uint64_t call, int status, const void *data,
+	size_t size)
+{
+	struct envelope e = {
+		.re = call,
+		.status = (uint32_t)status,
+		.payload = data,
+		.payload_size = (uint32_t)size,
+	};
+	uint8_t *out = conn_room(c, envelope_bound(&e) + 16);
+
+	if (out)
+		conn_wrote(c, envelope_encode_frame(&e, out));
+}
+
+/* ---- acks ------------------------------------------------------------------ */
+
+static bool
+ahead_test_and_clear(struct conn *c, uint64_t seq)
+{
+	uint64_t bit = seq % c->server->window_posts;
+	uint64_t mask = 1ull << (bit & 63);
+	bool set = c->ahead[bit / 64] & mask;
+
+	c->ahead[bit / 64] &= ~mask;
+	return set;
+}
+
+static int
+ahead_set(struct conn *c, uint64_t seq)
+{
+	uint64_t window = c->server->window_posts;
+	uint64_t bit = seq % window;
+
+	if (!c->ahead)
+		c->ahead = calloc((window + 63) / 64, sizeof(*c->ahead));
+	if (!c->ahead)
+		return -ENOMEM;
+	if (c->n_also == c->also_room) {
+		uint32_t room = c->also_room ? c->also_room * 2 : 16;
+		uint64_t *also = realloc(c->also, room * sizeof(*also));
+
+		if (!also)
+			return -ENOMEM;
+		c->also = also;
+		c->also_room = room;
+	}
+	c->ahead[bit / 64] |= 1ull << (bit & 63);
+	c->also[c->n_also++] = seq;
+	return 0;
+}
+
+void
+conn_post_settled(struct conn *c, uint64_t seq, uint32_t size)
+{
+	if (c->state == CONN_CLOSING)
+		return;
+	c->n_posts--;
+	c->posts_size -= size;
+	if (seq != c->settled + 1) {
+		if (ahead_set(c, seq))
+			conn_close(c, "out of memory");
+	} else {
+		c->settled = seq;
+		while (c->ahead && c->settled < c->seq &&
+			ahead_test_and_clear(c, c->settled + 1))
+			c->settled++;
+	}
+	loop_defer(c->loop, &c->flush);
+}
+
+static void
+put_ack(struct conn *c)
+{
+	uint8_t *out;
+
+	if (c->settled == c->ack_sent && !c->n_also)
+		return;
+	out = conn_room(c, ack_frame_bound(c->n_also));
+	if (!out)
+		return;
+	c->out.end += ack_encode_frame(c->settled, c->also, c->n_also, out);
+	c->ack_sent = c->settled;
+	c->n_also = 0;
+}
+
+/* ---- the write ---------------------------------------------------------------- */
+
+/* Go on with what was left unread, if there is room for the answers. */
+static void
+pace_input(struct conn *c)
+{
+	if (outbuf_size(&c->out) > CONN_OUT_HIGH)
+		c->input_paused = true;
+	else if (c->input_paused && outbuf_size(&c->out) <= CONN_OUT_LOW &&
+		 c->peer.n_requests < VERB_REQUESTS_MAX)
+		conn_resume_input(c);
+}
+
+void
+conn_flush(struct conn *c)
+{
+	bool was_high = outbuf_size(&c->out) > CONN_OUT_LOW;
+	ssize_t n;
+
+	if (c->state == CONN_CLOSING)
+		return;
+	put_ack(c);
+	if (c->state == CONN_CLOSING)
+		return;
+	if (outbuf_size(&c->out)) {
+		n = send(c->fd, c->out.data + c->out.start,
+			outbuf_size(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0 && errno != EAGAIN && errno != EINTR) {
+			conn_close(c, strerror(errno));
+			return;
+		}
+		if (n > 0)
+			outbuf_consume(&c->out, &c->net->pool, (size_t)n);
+	}
+	if (c->state == CONN_ENDING && !outbuf_size(&c->out)) {
+		conn_close(c, "ended with an error");
+		return;
+	}
+	pace_input(c);
+	conn_update_poll(c);
+	if (was_high && outbuf_size(&c->out) <= CONN_OUT_LOW)
+		bindings_wake(c);
+}

@@ -1,0 +1,131 @@
+#include "verb/gather.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+
+struct gather *
+gather_new(struct peer *p, uint64_t id)
+{
+	struct gather *g = calloc(1, sizeof(*g));
+
+	if (!g) {
+		verb_refuse(p, id, EVD_STATUS_NO_MEMORY, "out of memory");
+		return NULL;
+	}
+	arena_init(&g->arena, GATHER_ARENA_MAX);
+	eventd__v1__response__init(&g->response);
+	g->home = atomic_load(&p->session->home);
+	g->session = p->session->id;
+	g->peer = p;
+	g->ops = p->ops;
+	g->request = id;
+	p->n_requests++;
+	return g;
+}
+
+static void
+gather_free(struct gather *g)
+{
+	arena_deinit(&g->arena);
+	free(g);
+}
+
+void
+gather_answer(struct gather *g)
+{
+	struct peer *p = g->peer;
+
+	if (session_find(g->home->kernel, g->session)) {
+		p->n_requests--;
+		if (!g->status && g->finish)
+			g->finish(g);
+		if (g->status)
+			g->response.result_case =
+				EVENTD__V1__RESPONSE__RESULT__NOT_SET;
+		g->response.id = g->request;
+		g->response.status = (uint32_t)g->status;
+		if (g->status)
+			g->response.text = g->text;
+		p->ops->respond(p, &g->response);
+	}
+	gather_free(g);
+}
+
+static void
+on_home(struct sched *s, struct sched_task *task)
+{
+	(void)s;
+	gather_answer(container_of(task, struct gather, task));
+}
+
+static void
+go_home(struct gather *g, struct sched *here)
+{
+	if (here == g->home) {
+		gather_answer(g);
+		return;
+	}
+	g->task.run = on_home;
+	sched_run_on(here, g->home, &g->task);
+}
+
+static void
+on_visit(struct sched *s, struct sched_task *task)
+{
+	struct gather *g = container_of(task, struct gather, task);
+	struct kernel *k = s->kernel;
+
+	for (;;) {
+		bool more = g->visit(g, s);
+
+		g->next++;
+		if (!more || g->only || g->next >= k->n_scheds) {
+			go_home(g, s);
+			return;
+		}
+		if (k->scheds[g->next] != s)
+			break;
+	}
+	sched_run_on(s, k->scheds[g->next], &g->task);
+}
+
+void
+gather_start(struct gather *g, struct sched *here)
+{
+	struct kernel *k = here->kernel;
+	struct sched *first = k->scheds[g->next];
+	struct session *s = g->only ? session_find(k, g->only) : NULL;
+
+	if (s)
+		first = atomic_load(&s->home);
+	g->task.run = on_visit;
+	if (first == here)
+		on_visit(here, &g->task);
+	else
+		sched_run_on(here, first, &g->task);
+}
+
+void *
+gather_alloc(struct gather *g, size_t size)
+{
+	void *p = arena_alloc(&g->arena, size);
+
+	if (!p) {
+		g->status = EVD_STATUS_TOO_LARGE;
+		strcpy(g->text, "the answer is too large: ask for less");
+		return NULL;
+	}
+	memset(p, 0, size);
+	return p;
+}
+
+char *
+gather_string(struct gather *g, const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *copy = gather_alloc(g, size);
+
+	return copy ? memcpy(copy, text, size) : NULL;
+}

@@ -1,0 +1,40 @@
+#pragma once
+/* Gather: ask every scheduler in turn, then answer. A task goes from one
+ * scheduler to the next, does its part on each one's thread, and comes home
+ * to the connection that asked; that may have gone meanwhile. */
+#include "arena.h"
+#include "verb/verb.h"
+
+enum { GATHER_ARENA_MAX = 16 << 20 };
+
+struct gather {
+	struct sched_task task;
+	struct sched *home;
+	uint64_t session;  /* of the connection */
+	struct peer *peer; /* only while session_find(session) succeeds */
+	const struct peer_ops *ops; /* good on any thread */
+	uint64_t request;
+	uint64_t only; /* ask the home of this session alone; 0: all */
+	unsigned next; /* scheduler to ask */
+	int status;    /* of the answer */
+	char text[VERB_TEXT_MAX];
+	struct arena arena; /* of all that the answer holds */
+	Eventd__V1__Response response;
+	/* One scheduler's part, on its thread. False: that is enough. */
+	bool (*visit)(struct gather *g, struct sched *s);
+	/* Back home: fill in @response. May be NULL. */
+	void (*finish)(struct gather *g);
+	uint64_t args[4]; /* of the verb */
+	char name[256];
+	void *out;
+};
+
+/* For @p's request @id; NULL: out of memory, and told so. */
+struct gather *gather_new(struct peer *p, uint64_t id);
+/* Ask; consumes @g. */
+void gather_start(struct gather *g, struct sched *here);
+/* Answer now; consumes @g. On the connection's thread. */
+void gather_answer(struct gather *g);
+/* Zeroed memory for the answer; NULL: it is too much. */
+void *gather_alloc(struct gather *g, size_t size);
+char *gather_string(struct gather *g, const char *text);

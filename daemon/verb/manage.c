@@ -1,0 +1,123 @@
+/* Verbs that change the daemon: reload and restart. For root and the user
+ * that eventd runs as. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/alias.h"
+#include "verb/daemon_ops.h"
+#include "verb/gather.h"
+
+void
+reload_diff_deinit(struct reload_diff *diff)
+{
+	char **lists[] = {diff->added, diff->changed, diff->removed};
+	size_t n[] = {diff->n_added, diff->n_changed, diff->n_removed};
+
+	for (size_t i = 0; i < 3; i++) {
+		for (size_t j = 0; j < n[i]; j++)
+			free(lists[i][j]);
+		free(lists[i]);
+	}
+	memset(diff, 0, sizeof(*diff));
+}
+
+static bool
+may_manage(struct peer *p, uint64_t id)
+{
+	char text[VERB_TEXT_MAX];
+
+	if (p->uid == 0 || p->uid == p->shared->owner)
+		return true;
+	snprintf(text, sizeof(text),
+		"uid %u may not manage the daemon, only root and uid %u may",
+		(unsigned)p->uid, (unsigned)p->shared->owner);
+	verb_refuse(p, id, EVD_STATUS_DENIED, text);
+	return false;
+}
+
+/* ---- reload -------------------------------------------------------------------- */
+
+static void
+reload_done(
+	void *arg, int status, const char *text, const struct reload_diff *diff)
+{
+	struct gather *g = arg;
+	Eventd__V1__Reloaded reloaded = EVENTD__V1__RELOADED__INIT;
+
+	g->status = status;
+	if (status) {
+		snprintf(g->text, sizeof(g->text), "%s", text ? text : "");
+	} else {
+		reloaded.added = diff->added;
+		reloaded.n_added = diff->n_added;
+		reloaded.changed = diff->changed;
+		reloaded.n_changed = diff->n_changed;
+		reloaded.removed = diff->removed;
+		reloaded.n_removed = diff->n_removed;
+		reloaded.unchanged = (uint32_t)diff->n_unchanged;
+		g->response.result_case = EVENTD__V1__RESPONSE__RESULT_RELOADED;
+		g->response.reloaded = &reloaded;
+	}
+	gather_answer(g);
+}
+
+void
+verb_reload(struct peer *p, const Eventd__V1__Request *r)
+{
+	const struct peer_shared *shared = p->shared;
+	struct gather *g;
+
+	if (!may_manage(p, r->id))
+		return;
+	if (!shared->daemon || !shared->daemon->reload) {
+		verb_refuse(p, r->id, EVD_STATUS_UNSUPPORTED,
+			"nothing here can be reloaded");
+		return;
+	}
+	g = gather_new(p, r->id);
+	if (!g)
+		return;
+	shared->daemon->reload(shared->daemon_data, g->home, r->reload->preview,
+		reload_done, g);
+}
+
+/* ---- restart ------------------------------------------------------------------- */
+
+static bool
+restart_visit(struct gather *g, struct sched *s)
+{
+	struct session *t = session_find(s->kernel, g->only);
+
+	if (!t || atomic_load(&t->home) != s) {
+		g->status = EVD_STATUS_NO_ALIAS;
+		snprintf(g->text, sizeof(g->text),
+			"no session holds the alias '%s'", g->name);
+	} else if (!t->spec) {
+		g->status = EVD_STATUS_UNSUPPORTED;
+		snprintf(g->text, sizeof(g->text),
+			"'%s' belongs to a client and cannot be restarted",
+			g->name);
+	} else {
+		session_restart(t, t->spec);
+	}
+	return false;
+}
+
+void
+verb_restart(struct peer *p, const Eventd__V1__Request *r)
+{
+	struct sched *s = atomic_load(&p->session->home);
+	const char *alias = r->restart->alias;
+	struct gather *g;
+
+	if (!may_manage(p, r->id) || !verb_name_ok(p, r->id, alias))
+		return;
+	g = gather_new(p, r->id);
+	if (!g)
+		return;
+	strcpy(g->name, alias);
+	g->only = alias_holder(&s->kernel->aliases, alias, strlen(alias));
+	g->visit = restart_visit;
+	gather_start(g, s);
+}

@@ -1,0 +1,56 @@
+/* Verbs about names: resolve, bind, unbind. */
+#include <string.h>
+
+#include "verb/verb.h"
+
+void
+verb_resolve(struct peer *p, const Eventd__V1__Request *r)
+{
+	Eventd__V1__Response response = EVENTD__V1__RESPONSE__INIT;
+	Eventd__V1__Resolved resolved = EVENTD__V1__RESOLVED__INIT;
+	char text[VERB_TEXT_MAX] = "";
+	int status;
+
+	if (!verb_name_ok(p, r->id, r->resolve->alias))
+		return;
+	status = p->ops->resolve(
+		p, r->resolve->alias, &resolved.ref, text, sizeof(text));
+	if (status) {
+		verb_refuse(p, r->id, status, text);
+		return;
+	}
+	response.id = r->id;
+	response.result_case = EVENTD__V1__RESPONSE__RESULT_RESOLVED;
+	response.resolved = &resolved;
+	p->ops->respond(p, &response);
+}
+
+void
+verb_bind(struct peer *p, const Eventd__V1__Request *r)
+{
+	Eventd__V1__Response response = EVENTD__V1__RESPONSE__INIT;
+	Eventd__V1__Bound bound = EVENTD__V1__BOUND__INIT;
+	char text[VERB_TEXT_MAX] = "";
+	int status;
+
+	if (!verb_name_ok(p, r->id, r->bind->alias))
+		return;
+	status = p->ops->bind(p, r->bind, &bound, text, sizeof(text));
+	if (status) {
+		verb_refuse(p, r->id, status, text);
+		return;
+	}
+	response.id = r->id;
+	response.result_case = EVENTD__V1__RESPONSE__RESULT_BOUND;
+	response.bound = &bound;
+	p->ops->respond(p, &response);
+}
+
+void
+verb_unbind(struct peer *p, const Eventd__V1__Request *r)
+{
+	char text[VERB_TEXT_MAX] = "";
+	int status = p->ops->unbind(p, r->unbind->binding, text, sizeof(text));
+
+	verb_refuse(p, r->id, status, text);
+}

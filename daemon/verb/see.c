@@ -1,0 +1,314 @@
+/* Verbs that show: list and status. Each scheduler tells of its own sessions
+ * on its own thread; nothing here walks a mailbox. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernel/alias.h"
+#include "stats/memory.h"
+#include "verb/gather.h"
+
+enum { LIST_PAGE = 1000 };
+
+/* ---- one session ----------------------------------------------------------------- */
+
+static Eventd__V1__Counters *
+counters_of(struct gather *g, const struct counters *c)
+{
+	Eventd__V1__Counters *out = gather_alloc(g, sizeof(*out));
+
+	if (!out)
+		return NULL;
+	eventd__v1__counters__init(out);
+	out->accepted = c->accepted;
+	out->handled = c->handled;
+	out->expired = c->expired;
+	out->cancelled = c->cancelled;
+	out->dropped = c->dropped;
+	out->dead_lettered = c->dead;
+	out->refused = c->refused;
+	out->leased = c->leased;
+	return out;
+}
+
+static bool
+put_aliases(struct gather *g, Eventd__V1__SessionInfo *info,
+	const struct session *t)
+{
+	size_t n = 0;
+
+	for (const struct alias *a = t->aliases; a; a = a->sibling)
+		n++;
+	info->aliases = gather_alloc(g, (n + 1) * sizeof(char *));
+	if (!info->aliases)
+		return false;
+	info->n_aliases = n;
+	for (const struct alias *a = t->aliases; a; a = a->sibling) {
+		info->aliases[--n] = gather_string(g, a->name);
+		if (!info->aliases[n])
+			return false;
+	}
+	return true;
+}
+
+static bool
+put_health(struct gather *g, Eventd__V1__SessionInfo *info,
+	const struct session *t)
+{
+	const struct session_health *health = t->health;
+
+	if (t->spec && t->spec->origin)
+		info->origin = gather_string(g, t->spec->origin);
+	if (!health)
+		return info->origin;
+	info->restarts = health->restarts;
+	info->started_ns = (int64_t)health->started_wall_ns;
+	if (t->life == SESSION_BACKOFF)
+		info->restart_ns = (int64_t)health->restart_wall_ns;
+	if (health->reason)
+		info->reason = gather_string(g, health->reason);
+	return info->origin && info->reason;
+}
+
+static Eventd__V1__SessionInfo *
+session_info(struct gather *g, struct sched *s, const struct session *t)
+{
+	Eventd__V1__SessionInfo *info = gather_alloc(g, sizeof(*info));
+
+	if (!info)
+		return NULL;
+	eventd__v1__session_info__init(info);
+	info->id = t->id;
+	info->kind = (char *)t->ops->kind;
+	info->state = (char *)session_state_word(t);
+	info->queued_bytes = t->box.size;
+	info->max_events = t->box.max_n;
+	info->max_bytes = t->box.max_size;
+	info->parked = t->box.n_parked;
+	info->memory = session_memory(t);
+	info->loop = s->index;
+	info->counters = counters_of(g, &t->counters);
+	if (!info->counters || !put_aliases(g, info, t) ||
+		!put_health(g, info, t))
+		return NULL;
+	info->counters->queued = t->box.n;
+	info->counters->delayed = t->n_timers;
+	return info;
+}
+
+static void
+put_peer(struct gather *g, Eventd__V1__SessionInfo *info, struct session *t)
+{
+	struct peer *p = g->ops->behind(t);
+	char *name;
+
+	if (!p)
+		return;
+	info->uid = p->uid;
+	info->pid = (uint32_t)p->pid;
+	name = gather_string(g, p->name);
+	if (name)
+		info->peer = name;
+}
+
+/* ---- list ------------------------------------------------------------------------- */
+
+static bool
+is_listed(const struct gather *g, const struct session *t)
+{
+	size_t n = strlen(g->name);
+
+	if (!n)
+		return true;
+	for (const struct alias *a = t->aliases; a; a = a->sibling)
+		if (!strncmp(a->name, g->name, n))
+			return true;
+	return false;
+}
+
+/* args: first slot, slot after the last; out: Eventd__V1__SessionList */
+static bool
+list_visit(struct gather *g, struct sched *s)
+{
+	Eventd__V1__SessionList *list = g->out;
+
+	for (uint32_t slot = (uint32_t)g->args[0]; slot < g->args[1]; slot++) {
+		struct session *t = session_at(s->kernel, slot);
+		Eventd__V1__SessionInfo *info;
+
+		if (!t || !atomic_load(&t->id) || atomic_load(&t->home) != s ||
+			!is_listed(g, t))
+			continue;
+		info = session_info(g, s, t);
+		if (!info)
+			return false;
+		put_peer(g, info, t);
+		list->sessions[list->n_sessions++] = info;
+	}
+	return true;
+}
+
+static int
+by_id(const void *a, const void *b)
+{
+	const Eventd__V1__SessionInfo *const *x = a, *const *y = b;
+	uint64_t i = (*x)->id & SESSION_SLOT_MASK;
+	uint64_t j = (*y)->id & SESSION_SLOT_MASK;
+
+	return i < j ? -1 : i > j;
+}
+
+static void
+list_finish(struct gather *g)
+{
+	Eventd__V1__SessionList *list = g->out;
+
+	qsort(list->sessions, list->n_sessions, sizeof(list->sessions[0]),
+		by_id);
+}
+
+/* A page is a range of slots, so that a sparse table costs no more than a
+ * full one; it may hold fewer sessions than asked for, even none. */
+void
+verb_list(struct peer *p, const Eventd__V1__Request *r)
+{
+	struct sched *s = atomic_load(&p->session->home);
+	const Eventd__V1__List *want = r->list;
+	uint32_t n = want->limit && want->limit < LIST_PAGE ? want->limit
+							    : LIST_PAGE;
+	uint32_t last = atomic_load(&s->kernel->sessions.n_slots);
+	Eventd__V1__SessionList *list;
+	struct gather *g;
+
+	if (want->prefix[0] && !verb_name_ok(p, r->id, want->prefix))
+		return;
+	g = gather_new(p, r->id);
+	if (!g)
+		return;
+	list = gather_alloc(g, sizeof(*list));
+	eventd__v1__session_list__init(list);
+	list->sessions = gather_alloc(g, n * sizeof(Eventd__V1__SessionInfo *));
+	strcpy(g->name, want->prefix);
+	g->args[0] = (want->after & SESSION_SLOT_MASK) + 1;
+	g->args[1] = g->args[0] + n;
+	list->next = g->args[1] <= last ? g->args[1] - 1 : 0;
+	g->out = list;
+	g->visit = list_visit;
+	g->finish = list_finish;
+	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_LIST;
+	g->response.list = list;
+	gather_start(g, s);
+}
+
+/* ---- status ------------------------------------------------------------------------ */
+
+static bool
+session_visit(struct gather *g, struct sched *s)
+{
+	Eventd__V1__StatusReport *report = g->out;
+	struct session *t = session_find(s->kernel, g->only);
+
+	if (!t || atomic_load(&t->home) != s) {
+		g->status = EVD_STATUS_NO_ALIAS;
+		snprintf(g->text, sizeof(g->text),
+			"no session holds the alias '%s'", g->name);
+		return false;
+	}
+	report->session = session_info(g, s, t);
+	if (report->session)
+		put_peer(g, report->session, t);
+	return false;
+}
+
+static void
+add_counters(Eventd__V1__Counters *sum, const struct sched *s)
+{
+	const struct counters *c = &s->counters;
+
+	sum->accepted += c->accepted;
+	sum->handled += c->handled;
+	sum->expired += c->expired;
+	sum->cancelled += c->cancelled;
+	sum->dropped += c->dropped;
+	sum->dead_lettered += c->dead;
+	sum->refused += c->refused;
+	sum->leased += c->leased;
+	/* on its way between schedulers counts as queued */
+	sum->queued += s->queued + s->transit_out - s->transit_in;
+	sum->delayed += s->delays.n;
+}
+
+/* args: failed sessions found */
+static bool
+daemon_visit(struct gather *g, struct sched *s)
+{
+	Eventd__V1__StatusReport *report = g->out;
+
+	add_counters(report->daemon->counters, s);
+	g->args[0] += s->n_failed;
+	return true;
+}
+
+static void
+daemon_finish(struct gather *g)
+{
+	Eventd__V1__StatusReport *report = g->out;
+	Eventd__V1__DaemonInfo *d = report->daemon;
+	struct kernel *k = g->home->kernel;
+	const struct peer_shared *shared = g->peer->shared;
+
+	d->server = (char *)shared->version;
+	d->pid = (uint32_t)getpid();
+	d->started_ns = (int64_t)shared->started_wall_ns;
+	d->loops = k->n_scheds;
+	d->sessions = atomic_load(&k->sessions.n);
+	d->failed = g->args[0];
+	d->connections = atomic_load(&shared->n_connections);
+	d->memory = memory_resident();
+	d->state = (char *)(atomic_load(&k->stopping) ? "stopping" : "running");
+	d->late_replies = atomic_load(&k->late_replies);
+}
+
+static void
+status_of_daemon(struct gather *g)
+{
+	Eventd__V1__StatusReport *report = g->out;
+	struct counters none = {0};
+
+	report->daemon = gather_alloc(g, sizeof(*report->daemon));
+	eventd__v1__daemon_info__init(report->daemon);
+	report->daemon->counters = counters_of(g, &none);
+	g->visit = daemon_visit;
+	g->finish = daemon_finish;
+}
+
+void
+verb_status(struct peer *p, const Eventd__V1__Request *r)
+{
+	struct sched *s = atomic_load(&p->session->home);
+	const char *alias = r->status->alias;
+	Eventd__V1__StatusReport *report;
+	struct gather *g;
+
+	if (alias[0] && !verb_name_ok(p, r->id, alias))
+		return;
+	g = gather_new(p, r->id);
+	if (!g)
+		return;
+	report = gather_alloc(g, sizeof(*report));
+	eventd__v1__status_report__init(report);
+	g->out = report;
+	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_REPORT;
+	g->response.report = report;
+	if (alias[0]) {
+		strcpy(g->name, alias);
+		g->only =
+			alias_holder(&s->kernel->aliases, alias, strlen(alias));
+		g->visit = session_visit;
+	} else {
+		status_of_daemon(g);
+	}
+	gather_start(g, s);
+}

@@ -1,0 +1,77 @@
+#pragma once
+/* Verbs: the requests of a client, one file per group. A verb answers at once
+ * or, when it must ask other loops, later; its connection may have gone by
+ * then.
+ *
+ * verb/ knows no sockets: a connection shows itself as a struct peer. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "eventd.pb-c.h"
+#include "eventd/status.h"
+#include "kernel/sched.h"
+
+struct daemon_ops;
+struct peer;
+
+/* What only a connection can do. All on its loop's thread. */
+struct peer_ops {
+	/* Send @response, which is borrowed. */
+	void (*respond)(struct peer *p, const Eventd__V1__Response *response);
+	/* Status 0 and *@ref, or an error and @text. */
+	int (*resolve)(struct peer *p, const char *alias, uint64_t *ref,
+		char *text, size_t size);
+	int (*bind)(struct peer *p, const Eventd__V1__Bind *bind,
+		Eventd__V1__Bound *bound, char *text, size_t size);
+	int (*unbind)(
+		struct peer *p, uint64_t binding, char *text, size_t size);
+	/* The client behind a session of this loop, or NULL: a hosted one. */
+	struct peer *(*behind)(struct session *s);
+};
+
+enum { VERB_REQUESTS_MAX = 64 }; /* of a connection, answered later */
+
+struct peer {
+	const struct peer_ops *ops;
+	unsigned n_requests;     /* to be answered later */
+	struct session *session; /* of the connection */
+	uid_t uid;
+	pid_t pid;        /* for display */
+	const char *name; /* from Hello; "" if none */
+	const struct peer_shared *shared;
+};
+
+/* The same for every connection. */
+struct peer_shared {
+	const char *version;
+	const struct daemon_ops *daemon;
+	void *daemon_data;
+	uid_t owner; /* may manage, as root may */
+	uint64_t started_wall_ns;
+	_Atomic uint32_t n_connections;
+};
+
+/* Carry out @request, which is borrowed. */
+void verb_run(struct peer *p, const Eventd__V1__Request *request);
+
+/* ---- for the verbs ------------------------------------------------------- */
+
+enum { VERB_TEXT_MAX = 512 };
+
+/* Answer request @id with an error. */
+void verb_refuse(struct peer *p, uint64_t id, int status, const char *text);
+/* The alias is a valid name; else an answer has been sent. */
+bool verb_name_ok(struct peer *p, uint64_t id, const char *alias);
+
+void verb_resolve(struct peer *p, const Eventd__V1__Request *r);
+void verb_bind(struct peer *p, const Eventd__V1__Request *r);
+void verb_unbind(struct peer *p, const Eventd__V1__Request *r);
+void verb_delay(struct peer *p, const Eventd__V1__Request *r);
+void verb_cancel(struct peer *p, const Eventd__V1__Request *r);
+void verb_timers(struct peer *p, const Eventd__V1__Request *r);
+void verb_list(struct peer *p, const Eventd__V1__Request *r);
+void verb_status(struct peer *p, const Eventd__V1__Request *r);
+void verb_reload(struct peer *p, const Eventd__V1__Request *r);
+void verb_restart(struct peer *p, const Eventd__V1__Request *r);
+void verb_ping(struct peer *p, const Eventd__V1__Request *r);
