@@ -93,9 +93,10 @@ driver_reply(struct session *s, uint64_t token, struct msg *reply)
 }
 
 static void
-driver_settled(struct session *s, uint64_t seq, int status, const char *text)
+driver_settled(struct session *s, uint64_t seq, uint32_t size, int status,
+	const char *text)
 {
-	(void)s, (void)seq, (void)status, (void)text;
+	(void)s, (void)seq, (void)size, (void)status, (void)text;
 }
 
 static void
