@@ -537,6 +537,16 @@ drop_state(struct session *s, bool crashed)
 		msg_free(&sched->pool, m);
 }
 
+void
+session_refuse_parked(struct session *s, int status)
+{
+	struct sched *sched = home_of(s);
+	struct msg *m;
+
+	while ((m = mailbox_pop_parked(&s->box)))
+		msg_end(sched, s, m, MSG_END_REFUSED, status, NULL);
+}
+
 static void
 drop_mailbox(struct session *s)
 {
@@ -547,8 +557,7 @@ drop_mailbox(struct session *s)
 		sched->queued--;
 		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
 	}
-	while ((m = mailbox_pop_parked(&s->box)))
-		msg_end(sched, s, m, MSG_END_REFUSED, EVD_STATUS_DIED, NULL);
+	session_refuse_parked(s, EVD_STATUS_DIED);
 }
 
 static void

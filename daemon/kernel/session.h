@@ -189,6 +189,8 @@ size_t session_memory(const struct session *s);
 
 /* The next turn starts it. */
 void session_begin(struct session *s);
+/* No room will come soon: end what waits for it. */
+void session_refuse_parked(struct session *s, int status);
 /* The one place where life changes. */
 void session_enter(struct session *s, enum session_life life);
 

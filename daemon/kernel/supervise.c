@@ -71,6 +71,7 @@ supervise_ended(struct session *s, bool crashed)
 	if (s->spec->restart == RESTART_NO ||
 		!within_budget(s, sched->now_ns)) {
 		session_enter(s, SESSION_FAILED);
+		session_refuse_parked(s, EVD_STATUS_FAILED);
 		log_err("session.failed",
 			"session=\"%s\" failures=%" PRIu32 " reason=\"%s\"",
 			session_name(s), health->in_window, reason_of(health));

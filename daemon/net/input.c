@@ -65,6 +65,11 @@ refusal(struct conn *c, const struct envelope *e, uint64_t to, char *text,
 	size_t n;
 	const char *name;
 
+	if (atomic_load_explicit(
+		    &c->loop->sched.kernel->stopping, memory_order_relaxed)) {
+		snprintf(text, size, "eventd is stopping");
+		return EVD_STATUS_UNAVAILABLE;
+	}
 	if (e->payload_size > max) {
 		snprintf(text, size,
 			"payload of %" PRIu32 " bytes, at most %" PRIu32

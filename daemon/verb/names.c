@@ -33,7 +33,7 @@ verb_bind(struct peer *p, const Eventd__V1__Request *r)
 	char text[VERB_TEXT_MAX] = "";
 	int status;
 
-	if (!verb_name_ok(p, r->id, r->bind->alias))
+	if (!verb_is_open(p, r->id) || !verb_name_ok(p, r->id, r->bind->alias))
 		return;
 	status = p->ops->bind(p, r->bind, &bound, text, sizeof(text));
 	if (status) {

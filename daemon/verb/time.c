@@ -22,7 +22,7 @@ delay_ok(struct peer *p, uint64_t id, const Eventd__V1__Delay *d)
 	struct sched *s = atomic_load(&p->session->home);
 	char text[VERB_TEXT_MAX];
 
-	if (!verb_name_ok(p, id, d->alias))
+	if (!verb_is_open(p, id) || !verb_name_ok(p, id, d->alias))
 		return false;
 	if (!name_is_valid(d->event, strlen(d->event), ENVELOPE_EVENT_MAX)) {
 		verb_refuse(p, id, EVD_STATUS_INVALID,

@@ -17,6 +17,17 @@ verb_refuse(struct peer *p, uint64_t id, int status, const char *text)
 }
 
 bool
+verb_is_open(struct peer *p, uint64_t id)
+{
+	struct sched *s = atomic_load(&p->session->home);
+
+	if (!atomic_load(&s->kernel->stopping))
+		return true;
+	verb_refuse(p, id, EVD_STATUS_UNAVAILABLE, "eventd is stopping");
+	return false;
+}
+
+bool
 verb_name_ok(struct peer *p, uint64_t id, const char *alias)
 {
 	if (name_is_valid(alias, strlen(alias), ENVELOPE_ALIAS_MAX))

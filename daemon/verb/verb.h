@@ -61,6 +61,8 @@ enum { VERB_TEXT_MAX = 512 };
 
 /* Answer request @id with an error. */
 void verb_refuse(struct peer *p, uint64_t id, int status, const char *text);
+/* The daemon is not stopping; else an answer has been sent. */
+bool verb_is_open(struct peer *p, uint64_t id);
 /* The alias is a valid name; else an answer has been sent. */
 bool verb_name_ok(struct peer *p, uint64_t id, const char *alias);
 
