@@ -205,6 +205,14 @@ delay_cancel(struct sched *s, uint64_t id)
 	return 0;
 }
 
+uint64_t
+delay_owner(struct sched *s, uint64_t id)
+{
+	const struct delay *delay = delay_find(&s->delays, id);
+
+	return delay ? delay->owner : 0;
+}
+
 void
 delays_cancel_owned(struct sched *s, struct session *owner)
 {

@@ -54,6 +54,8 @@ int delay_set(struct sched *s, struct session *owner,
 	const struct delay_init *init, struct msg *m, uint64_t *id);
 /* Cancel on the scheduler that holds it, see delay_sched(). */
 int delay_cancel(struct sched *s, uint64_t id);
+/* Session that set it; 0: none, or no such timer. */
+uint64_t delay_owner(struct sched *s, uint64_t id);
 /* All that @owner set for itself: it stops. */
 void delays_cancel_owned(struct sched *s, struct session *owner);
 void delay_fire(struct sched *s, struct timer *timer); /* it is due */

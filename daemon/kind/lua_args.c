@@ -1,0 +1,108 @@
+/* Arguments of the functions that scripts call, checked, and what these
+ * functions return when the kernel refuses. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "kernel/sched.h"
+#include "kind/lua_session.h"
+#include "proto/envelope.h"
+#include "proto/status.h"
+
+uint64_t
+lua_check_to(lua_State *L, int i)
+{
+	struct lua_session *ls = lua_session_of(L);
+	const char *name;
+	size_t size;
+
+	if (lua_type(L, i) == LUA_TNUMBER)
+		return (uint64_t)luaL_checkinteger(L, i);
+	if (lua_type(L, i) != LUA_TSTRING)
+		luaL_typeerror(L, i, "alias or session id");
+	name = lua_tolstring(L, i, &size);
+	return alias_holder(&ls->sched->kernel->aliases, name, size);
+}
+
+const char *
+lua_check_data(lua_State *L, int i, size_t *size)
+{
+	uint32_t most = lua_session_of(L)->sched->kernel->limits.max_payload;
+	int type = lua_type(L, i);
+
+	*size = 0;
+	if (type == LUA_TNIL || type == LUA_TNONE)
+		return "";
+	if (type != LUA_TSTRING && type != LUA_TNUMBER)
+		luaL_error(L,
+			"a %s cannot be a payload: send a string, a number "
+			"or nil (string.pack and string.format make strings)",
+			lua_typename(L, type));
+	lua_tolstring(L, i, size);
+	if (*size > most)
+		luaL_error(L, "a payload of %I bytes: at most %I (MaxPayload=)",
+			(lua_Integer)*size, (lua_Integer)most);
+	return lua_tostring(L, i);
+}
+
+struct msg *
+lua_check_msg(lua_State *L, int event, int data)
+{
+	struct lua_session *ls = lua_session_of(L);
+	struct msg_init init = {.event = NULL};
+	size_t event_size, size;
+	struct msg *m;
+
+	init.event = luaL_checklstring(L, event, &event_size);
+	luaL_argcheck(L,
+		name_is_valid(init.event, event_size, ENVELOPE_EVENT_MAX),
+		event, "not an event's name: 1 to 127 of A-Z a-z 0-9 _ . / -");
+	init.event_size = (uint8_t)event_size;
+	init.data = lua_check_data(L, data, &size);
+	init.size = (uint32_t)size;
+	m = msg_new(&ls->sched->pool, &init);
+	if (!m)
+		luaL_error(L, "not enough memory for an event");
+	return m;
+}
+
+uint64_t
+lua_check_ns(lua_State *L, int i)
+{
+	const lua_Number most = 3155760000.0; /* 100 years */
+	lua_Number seconds = luaL_checknumber(L, i);
+
+	luaL_argcheck(L, seconds >= 0 && seconds <= most, i,
+		"seconds must be from 0 to 3155760000");
+	return (uint64_t)(seconds * NS_PER_S);
+}
+
+int
+lua_push_failure(lua_State *L, int status, const char *text)
+{
+	lua_pushnil(L);
+	lua_pushstring(L, status_word(status));
+	lua_pushstring(L, text ? text : status_text(status));
+	return 3;
+}
+
+int
+lua_push_refusal(lua_State *L, int r, uint64_t session, int i)
+{
+	struct lua_session *ls = lua_session_of(L);
+	char text[512];
+
+	if (session && r != SCHED_E_NO_SESSION)
+		return lua_push_failure(L, sched_status(r),
+			sched_explain(
+				ls->sched, r, session, text, sizeof(text)));
+	lua_pushnil(L);
+	lua_pushstring(L, status_word(EVD_STATUS_NO_ALIAS));
+	if (lua_type(L, i) == LUA_TSTRING)
+		lua_pushfstring(L, "no session holds the alias '%s'",
+			lua_tostring(L, i));
+	else
+		lua_pushfstring(
+			L, "no session has the id %I", lua_tointeger(L, i));
+	return 3;
+}

@@ -1,0 +1,231 @@
+/* Lua sessions as session_ops. The home's thread. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/sched.h"
+#include "kind/kind.h"
+#include "kind/lua_session.h"
+
+enum { MEMORY_MIN = 64 << 10 }; /* the libraries alone need some 25 KiB */
+
+/* ---- the state ---------------------------------------------------------------- */
+
+/* Lua's allocator, up to MemoryMax=. A block may always shrink. */
+static void *
+allocate(void *data, void *p, size_t old, size_t size)
+{
+	struct lua_session *ls = data;
+	void *q;
+
+	if (!p)
+		old = 0; /* it is a type then */
+	if (!size) {
+		free(p);
+		ls->size -= old;
+		return NULL;
+	}
+	if (size > old && ls->max_size && ls->size + size - old > ls->max_size)
+		return NULL;
+	q = realloc(p, size);
+	if (!q)
+		return size <= old ? p : NULL;
+	ls->size += size - old;
+	return q;
+}
+
+static int
+panic(lua_State *L)
+{
+	const char *text = lua_tostring(L, -1);
+
+	log_err("lua.panic", "reason=\"%s\"", text ? text : "no text");
+	return 0; /* Lua aborts: a bug of ours */
+}
+
+static struct lua_session *
+lua_session_new(struct session *s)
+{
+	struct lua_session *ls = calloc(1, sizeof(*ls));
+
+	if (!ls)
+		return NULL;
+	ls->session = s;
+	ls->sched = atomic_load(&s->home);
+	ls->max_size = s->spec->memory_max;
+	ls->handler_ms = s->spec->handler_ms;
+	ls->path = s->spec->path ? s->spec->path : "";
+	ls->depth = lua_idle_depth(s->state);
+	if (ls->max_size && ls->max_size < MEMORY_MIN)
+		ls->max_size = MEMORY_MIN;
+	ls->L = lua_newstate(allocate, ls);
+	if (!ls->L) {
+		free(ls);
+		return NULL;
+	}
+	*(struct lua_session **)lua_getextraspace(ls->L) = ls;
+	lua_atpanic(ls->L, panic);
+	return ls;
+}
+
+static int
+load_script(lua_State *L)
+{
+	struct lua_session *ls = lua_session_of(L);
+
+	lua_open_sandbox(L);
+	lua_open_coroutine(L);
+	lua_open_eventd(L);
+	lua_load_path(L, ls->path);
+	lua_call(L, 0, 1);
+	if (!lua_istable(L, -1))
+		return luaL_error(L,
+			"script %s: it returned a %s, not its table of "
+			"handlers",
+			ls->path, luaL_typename(L, -1));
+	lua_run_init(L);
+	return 0;
+}
+
+/* ---- outcomes ------------------------------------------------------------------- */
+
+/* What ran has failed: so has the session, which is gone afterwards. */
+static void
+fail(struct lua_session *ls, int status)
+{
+	struct session *s = ls->session;
+	const struct msg *m = ls->m;
+	char text[LUA_REPORT_MAX];
+
+	lua_report(ls, status, text);
+	if (m)
+		session_fail(s, "event %s (id %" PRIu64 "): %s", m->event,
+			m->id, text);
+	else
+		session_fail(s, "_start: %s", text);
+}
+
+static enum session_result
+lua_start(struct session *s)
+{
+	struct lua_session *ls = lua_session_new(s);
+	char text[LUA_REPORT_MAX];
+	int status;
+
+	if (!ls) {
+		session_fail(s, "script %s: not enough memory",
+			s->spec->path ? s->spec->path : "");
+		return SESSION_CRASHED;
+	}
+	s->state = ls;
+	if (lua_protect(ls, load_script, NULL, text)) {
+		session_fail(s, "%s", text);
+		return SESSION_CRASHED;
+	}
+	ls->stage = LUA_STAGE_STARTING;
+	status = lua_run_start(ls);
+	if (status == LUA_YIELD)
+		return SESSION_WAIT;
+	if (status != LUA_OK) {
+		fail(ls, status);
+		return SESSION_CRASHED;
+	}
+	ls->stage = LUA_STAGE_UP;
+	return SESSION_DONE;
+}
+
+static enum session_result
+lua_run(struct session *s, struct msg *m)
+{
+	struct lua_session *ls = s->state;
+	int status;
+
+	ls->m = m;
+	ls->is_call = m->call != 0;
+	status = lua_run_event(ls);
+	if (status == LUA_OK) {
+		ls->m = NULL;
+		return ls->is_unhandled ? SESSION_UNHANDLED : SESSION_DONE;
+	}
+	if (status == LUA_YIELD)
+		return SESSION_WAIT;
+	fail(ls, status);
+	return SESSION_CRASHED;
+}
+
+static void
+lua_reply(struct session *s, uint64_t token, struct msg *reply)
+{
+	struct lua_session *ls = s->state;
+	struct msg *m;
+	int status;
+
+	if (!ls->waits_for || token != ls->waits_for)
+		return;
+	ls->waits_for = 0;
+	ls->reply = reply;
+	status = lua_run_on(ls);
+	ls->reply = NULL;
+	if (status == LUA_YIELD)
+		return;
+	if (status != LUA_OK) {
+		fail(ls, status);
+		return;
+	}
+	m = ls->m;
+	ls->m = NULL;
+	if (m) {
+		session_done(s, m, EVD_STATUS_OK);
+		return;
+	}
+	ls->stage = LUA_STAGE_UP;
+	session_started(s);
+}
+
+/* Nothing is posted with MSG_ACK. */
+static void
+lua_settled(struct session *s, uint64_t seq, uint32_t slot, int status,
+	const char *text)
+{
+	(void)s, (void)seq, (void)slot, (void)status, (void)text;
+}
+
+static void
+lua_stop(struct session *s, bool crashed)
+{
+	struct lua_session *ls = s->state;
+	bool was_up;
+
+	if (lua_is_idle(s->state))
+		return;
+	was_up = ls->stage == LUA_STAGE_UP;
+	ls->stage = LUA_STAGE_STOPPING;
+	ls->m = NULL; /* the kernel ends it */
+	ls->waits_for = 0;
+	if (was_up && !crashed)
+		lua_run_stop(ls);
+	lua_spawn_deinit(ls);
+	deferred_deinit(&ls->deferred, ls->sched);
+	lua_close(ls->L);
+	s->state = lua_idle_state(ls->depth);
+	free(ls);
+}
+
+static size_t
+lua_memory(const struct session *s)
+{
+	const struct lua_session *ls = s->state;
+
+	return lua_is_idle(ls) ? 0 : sizeof(*ls) + ls->size;
+}
+
+const struct session_ops kind_lua = {
+	.kind = "lua",
+	.start = lua_start,
+	.run = lua_run,
+	.reply = lua_reply,
+	.settled = lua_settled,
+	.stop = lua_stop,
+	.memory = lua_memory,
+};

@@ -1,0 +1,205 @@
+/* Running handlers. The coroutine's stack holds the table of handlers and the
+ * event object at its bottom, for good; each run puts a C function with these
+ * two as arguments on top and resumes that. The same coroutine serves every
+ * event: one that has ended is as good as new. */
+#include <assert.h>
+#include <inttypes.h>
+
+#include "kernel/msg.h"
+#include "kernel/sched.h"
+#include "kind/lua_session.h"
+#include "kind/lua_watch.h"
+
+const char lua_key_handlers, lua_key_event;
+static const char key_coroutine;
+
+enum { SLOT_HANDLERS = 1, SLOT_EVENT, SLOTS = SLOT_EVENT };
+
+void
+lua_run_init(lua_State *L)
+{
+	struct lua_session *ls = lua_session_of(L);
+	lua_State *co = lua_newthread(L);
+
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &key_coroutine);
+	lua_pushvalue(L, -1);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &lua_key_handlers);
+	lua_xmove(L, co, 1);
+	lua_open_event(L);
+	lua_xmove(L, co, 1);
+	assert(lua_gettop(co) == SLOTS);
+	ls->co = co;
+}
+
+/* ---- on the coroutine --------------------------------------------------------- */
+
+/* The returned value answers the call. */
+static void
+answer(lua_State *L, struct lua_session *ls)
+{
+	struct msg *m = ls->m;
+	const char *data;
+	size_t size;
+	int r;
+
+	if (!m || !m->call || (m->flags & MSG_REPLIED) || lua_isnil(L, -1))
+		return;
+	data = lua_check_data(L, lua_gettop(L), &size);
+	r = sched_reply(
+		ls->sched, m->call, EVD_STATUS_OK, data, (uint32_t)size);
+	if (r)
+		luaL_error(L, "not enough memory for the reply");
+	m->flags |= MSG_REPLIED;
+}
+
+static int
+handled(lua_State *L, int status, lua_KContext context)
+{
+	(void)status, (void)context;
+	answer(L, lua_session_of(L));
+	return 0;
+}
+
+/* Push the function for the event, or say that there is none. */
+static bool
+push_handler(lua_State *L, const struct msg *m)
+{
+	if (m->event[0] != '_') {
+		lua_pushlstring(L, m->event, m->event_size);
+		if (lua_gettable(L, SLOT_HANDLERS) == LUA_TFUNCTION)
+			return true;
+		lua_pop(L, 1);
+	}
+	return lua_getfield(L, SLOT_HANDLERS, "_default") == LUA_TFUNCTION;
+}
+
+static int
+handle_event(lua_State *L)
+{
+	struct lua_session *ls = lua_session_of(L);
+	const struct msg *m = ls->m;
+
+	if (!push_handler(L, m)) {
+		ls->is_unhandled = true;
+		return 0;
+	}
+	lua_pushlstring(L, (const char *)m->data, m->size);
+	lua_pushvalue(L, SLOT_EVENT);
+	lua_callk(L, 2, 1, 0, handled);
+	return handled(L, LUA_OK, 0);
+}
+
+static int
+started(lua_State *L, int status, lua_KContext context)
+{
+	(void)L, (void)status, (void)context;
+	return 0;
+}
+
+static int
+handle_start(lua_State *L)
+{
+	if (lua_getfield(L, SLOT_HANDLERS, "_start") != LUA_TFUNCTION)
+		return 0;
+	lua_callk(L, 0, 0, 0, started);
+	return 0;
+}
+
+/* ---- from outside ---------------------------------------------------------------- */
+
+static int
+resume(struct lua_session *ls, int n_args)
+{
+	struct lua_watch_mark before;
+	int status, n;
+
+	lua_watch_enter(&before, ls->co, ls->handler_ms);
+	status = lua_resume(ls->co, NULL, n_args, &n);
+	lua_watch_leave(&before);
+	if (status == LUA_OK) {
+		lua_settop(ls->co, SLOTS);
+	} else if (status == LUA_YIELD) {
+		assert(ls->yields); /* coroutine.yield() refuses to */
+		ls->yields = false;
+		lua_pop(ls->co, n);
+	}
+	return status;
+}
+
+static int
+run(struct lua_session *ls, lua_CFunction fn)
+{
+	lua_pushcfunction(ls->co, fn);
+	lua_pushvalue(ls->co, SLOT_HANDLERS);
+	lua_pushvalue(ls->co, SLOT_EVENT);
+	return resume(ls, SLOTS);
+}
+
+int
+lua_run_start(struct lua_session *ls)
+{
+	return run(ls, handle_start);
+}
+
+int
+lua_run_event(struct lua_session *ls)
+{
+	ls->is_unhandled = false;
+	return run(ls, handle_event);
+}
+
+int
+lua_run_on(struct lua_session *ls)
+{
+	return resume(ls, 0);
+}
+
+static int
+handle_stop(lua_State *L)
+{
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &lua_key_handlers);
+	if (lua_getfield(L, -1, "_stop") == LUA_TFUNCTION)
+		lua_call(L, 0, 0);
+	return 0;
+}
+
+void
+lua_run_stop(struct lua_session *ls)
+{
+	char text[LUA_REPORT_MAX];
+
+	if (lua_protect(ls, handle_stop, NULL, text))
+		log_warn("session.stop-failed",
+			"session=\"%s\" reason=\"_stop: %s\"",
+			session_name(ls->session), text);
+}
+
+/* ---- waiting ------------------------------------------------------------------------ */
+
+void
+lua_check_wait(lua_State *L, const char *what)
+{
+	struct lua_session *ls = lua_session_of(L);
+	bool can = lua_isyieldable(L);
+
+	if (ls->stage == LUA_STAGE_STOPPING)
+		luaL_error(L, "%s waits, which _stop cannot", what);
+	if (ls->stage == LUA_STAGE_LOADING)
+		luaL_error(L, "%s waits, which only handlers and _start can",
+			what);
+	for (struct lua_frame *f = ls->frames; f; f = f->up)
+		can = can && lua_isyieldable(f->L);
+	if (!can)
+		luaL_error(L,
+			"%s cannot wait here: inside a function that Lua "
+			"calls by itself (a metamethod, or one given to "
+			"table.sort, string.gsub, load, require)",
+			what);
+}
+
+int
+lua_wait(lua_State *L, lua_KFunction k)
+{
+	lua_session_of(L)->yields = true;
+	return lua_yieldk(L, 0, 0, k);
+}

@@ -1,0 +1,214 @@
+/* What scripts may use of Lua's own libraries: all that computes, nothing that
+ * reaches files, processes or other sessions, undoes a limit or runs bytecode.
+ *
+ * __gc is refused: hooks do not run in finalizers, so one that loops could not
+ * be stopped. __close is there. */
+#include <lualib.h>
+#include <string.h>
+
+#include "kind/lua_session.h"
+#include "kind/session_log.h"
+
+/* ---- base ------------------------------------------------------------------------- */
+
+/* load() with the mode "t", whatever it was asked for. Upvalue: Lua's. */
+static int
+sandbox_load(lua_State *L)
+{
+	int n = lua_gettop(L) > 3 ? 4 : 3;
+
+	luaL_checkany(L, 1);
+	lua_settop(L, n);
+	lua_pushliteral(L, "t");
+	lua_replace(L, 3);
+	lua_pushvalue(L, lua_upvalueindex(1));
+	lua_insert(L, 1);
+	lua_call(L, n, LUA_MULTRET);
+	return lua_gettop(L);
+}
+
+static int
+sandbox_setmetatable(lua_State *L)
+{
+	int type = lua_type(L, 2);
+
+	luaL_checktype(L, 1, LUA_TTABLE);
+	luaL_argexpected(
+		L, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table");
+	if (luaL_getmetafield(L, 1, "__metatable") != LUA_TNIL)
+		return luaL_error(L, "cannot change a protected metatable");
+	if (type == LUA_TTABLE) {
+		lua_pushliteral(L, "__gc");
+		if (lua_rawget(L, 2) != LUA_TNIL)
+			return luaL_error(L,
+				"__gc is not available in sessions; use "
+				"__close or _stop");
+	}
+	lua_settop(L, 2);
+	lua_setmetatable(L, 1);
+	return 1;
+}
+
+static int
+sandbox_collectgarbage(lua_State *L)
+{
+	static const char *const options[] = {"collect", "count", "step", NULL};
+
+	switch (luaL_checkoption(L, 1, "collect", options)) {
+	case 0:
+		lua_pushinteger(L, lua_gc(L, LUA_GCCOLLECT));
+		break;
+	case 1:
+		lua_pushnumber(
+			L, (lua_Number)lua_gc(L, LUA_GCCOUNT) +
+				   (lua_Number)lua_gc(L, LUA_GCCOUNTB) / 1024);
+		break;
+	default:
+		lua_pushboolean(L,
+			lua_gc(L, LUA_GCSTEP, (int)luaL_optinteger(L, 2, 0)));
+		break;
+	}
+	return 1;
+}
+
+/* To the log: there is no terminal to write to. */
+static int
+sandbox_print(lua_State *L)
+{
+	struct lua_session *ls = lua_session_of(L);
+	int n = lua_gettop(L);
+	luaL_Buffer b;
+	size_t size;
+	const char *text;
+
+	luaL_buffinit(L, &b);
+	for (int i = 1; i <= n; i++) {
+		luaL_tolstring(L, i, NULL);
+		luaL_addvalue(&b);
+		if (i < n)
+			luaL_addchar(&b, '\t');
+	}
+	luaL_pushresult(&b);
+	text = lua_tolstring(L, -1, &size);
+	session_log(ls->session, &ls->log, LOG_L_INFO, text, size);
+	return 0;
+}
+
+static void
+open_base(lua_State *L)
+{
+	static const char *const barred[] = {"dofile", "loadfile", "warn"};
+	static const luaL_Reg functions[] = {
+		{"setmetatable", sandbox_setmetatable},
+		{"collectgarbage", sandbox_collectgarbage},
+		{"print", sandbox_print},
+		{NULL, NULL},
+	};
+
+	luaL_requiref(L, LUA_GNAME, luaopen_base, 1);
+	for (size_t i = 0; i < sizeof(barred) / sizeof(barred[0]); i++) {
+		lua_pushnil(L);
+		lua_setfield(L, -2, barred[i]);
+	}
+	luaL_setfuncs(L, functions, 0);
+	lua_getfield(L, -1, "load");
+	lua_pushcclosure(L, sandbox_load, 1);
+	lua_setfield(L, -2, "load");
+	lua_pop(L, 1);
+}
+
+/* ---- other libraries --------------------------------------------------------------- */
+
+/* A library under its name, reduced to @kept (NULL-terminated). */
+static void
+open_some_of(lua_State *L, const char *name, lua_CFunction open,
+	const char *const *kept)
+{
+	lua_pushcfunction(L, open);
+	lua_call(L, 0, 1);
+	lua_newtable(L);
+	for (; *kept; kept++) {
+		lua_getfield(L, -2, *kept);
+		lua_setfield(L, -2, *kept);
+	}
+	lua_setglobal(L, name);
+	lua_pop(L, 1);
+}
+
+static void
+open_libraries(lua_State *L)
+{
+	static const char *const os[] = {
+		"time", "clock", "date", "difftime", NULL};
+	static const char *const debug[] = {"traceback", NULL};
+
+	luaL_requiref(L, LUA_TABLIBNAME, luaopen_table, 1);
+	luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 1);
+	luaL_requiref(L, LUA_UTF8LIBNAME, luaopen_utf8, 1);
+	luaL_requiref(L, LUA_STRLIBNAME, luaopen_string, 1);
+	lua_pushnil(L);
+	lua_setfield(L, -2, "dump");
+	lua_pop(L, 4);
+	open_some_of(L, LUA_OSLIBNAME, luaopen_os, os);
+	open_some_of(L, LUA_DBLIBNAME, luaopen_debug, debug);
+}
+
+/* ---- require ------------------------------------------------------------------------ */
+
+/* Module "a.b" is the file a/b.lua. */
+static void
+push_module_path(lua_State *L, const char *name)
+{
+	luaL_gsub(L, name, ".", "/");
+	lua_pushliteral(L, ".lua");
+	lua_concat(L, 2);
+	lua_push_path(L, lua_tostring(L, -1));
+	lua_remove(L, -2);
+	if (!lua_path_exists(lua_tostring(L, -1)))
+		luaL_error(L, "module '%s' is not there: no %s", name,
+			lua_tostring(L, -1));
+}
+
+/* Upvalue: the table of what has been required, false while it loads. */
+static int
+sandbox_require(lua_State *L)
+{
+	const char *name = luaL_checkstring(L, 1);
+
+	lua_settop(L, 1);
+	if (lua_getfield(L, lua_upvalueindex(1), name) != LUA_TNIL) {
+		if (!lua_toboolean(L, -1))
+			luaL_error(L, "module '%s' requires itself", name);
+		return 1;
+	}
+	push_module_path(L, name);
+	lua_pushboolean(L, 0);
+	lua_setfield(L, lua_upvalueindex(1), name);
+	lua_load_path(L, lua_tostring(L, -1));
+	lua_pushvalue(L, 1);
+	lua_call(L, 1, 1);
+	if (!lua_toboolean(L, -1)) {
+		lua_pop(L, 1);
+		lua_pushboolean(L, 1);
+	}
+	lua_pushvalue(L, -1);
+	lua_setfield(L, lua_upvalueindex(1), name);
+	return 1;
+}
+
+static void
+open_require(lua_State *L)
+{
+	lua_newtable(L);
+	lua_pushcclosure(L, sandbox_require, 1);
+	lua_setglobal(L, "require");
+}
+
+void
+lua_open_sandbox(lua_State *L)
+{
+	open_base(L);
+	open_libraries(L);
+	open_require(L);
+	lua_settop(L, 0);
+}

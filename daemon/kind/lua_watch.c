@@ -1,0 +1,244 @@
+#include "kind/lua_watch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lauxlib.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+#if defined(__SANITIZE_THREAD__)
+#define SIGNALS_ARE_LATE 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SIGNALS_ARE_LATE 1
+#endif
+#endif
+#ifndef SIGNALS_ARE_LATE
+#define SIGNALS_ARE_LATE 0
+#endif
+
+enum {
+	HOOK_EVERY = 10000, /* instructions, where the hook is always on */
+	ARMED = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT,
+};
+
+/* The thread's own; its signal handler reads and writes it in between, which
+ * is why it is volatile. */
+struct lua_watch {
+	lua_State *volatile running; /* NULL: none */
+	volatile uint32_t ticks;     /* since it was entered */
+	volatile uint32_t limit_ms;
+	volatile bool late;
+	bool ready;
+	bool by_hook;
+	bool has_timer;
+	uint64_t started_ns; /* by_hook: the thread's CPU time */
+	timer_t timer;
+};
+
+/* Reached from a signal handler: no lazy allocation of thread-local memory. */
+static _Thread_local struct lua_watch watch
+	__attribute__((tls_model("initial-exec")));
+
+static int
+tick_signal(void)
+{
+	return SIGRTMIN + 6;
+}
+
+/* ---- lateness ----------------------------------------------------------------- */
+
+static uint64_t
+cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static void on_hook(lua_State *L, lua_Debug *ar);
+
+static void
+look_at_clock(struct lua_watch *w)
+{
+	uint64_t limit_ns = (uint64_t)w->limit_ms * NS_PER_MS;
+
+	if (w->running && limit_ns && cpu_ns() - w->started_ns > limit_ns)
+		w->late = true;
+}
+
+/* A hook may be left from a handler that ended at the last moment. */
+static void
+on_hook(lua_State *L, lua_Debug *ar)
+{
+	struct lua_watch *w = &watch;
+	uint32_t ms = w->limit_ms;
+
+	(void)ar;
+	if (w->by_hook && !w->late)
+		look_at_clock(w);
+	if (!w->late) {
+		lua_sethook(L, w->by_hook ? on_hook : NULL,
+			w->by_hook ? LUA_MASKCOUNT : 0, HOOK_EVERY);
+		return;
+	}
+	lua_sethook(L, on_hook, ARMED, 1);
+	if (ms % 1000)
+		luaL_error(L, "handler ran longer than HandlerTimeout=%dms",
+			(int)ms);
+	luaL_error(L, "handler ran longer than HandlerTimeout=%ds",
+		(int)(ms / 1000));
+}
+
+/* On the thread whose CPU time has passed, at any instruction of it.
+ * lua_sethook() is made to be called from here. */
+static void
+on_tick(int signal, siginfo_t *info, void *context)
+{
+	struct lua_watch *w = &watch;
+	lua_State *L = w->running;
+
+	(void)signal, (void)context;
+	if (!L || info->si_code != SI_TIMER || !w->limit_ms)
+		return;
+	w->ticks += 1 + (uint32_t)info->si_overrun;
+	/* One more than the limit has: the first tick may come at once. */
+	if (w->ticks > w->limit_ms / LUA_WATCH_TICK_MS) {
+		w->late = true;
+		lua_sethook(L, on_hook, ARMED, 1);
+	}
+}
+
+/* ---- the thread's timer ---------------------------------------------------------- */
+
+static void
+install_handler(void)
+{
+	struct sigaction action = {.sa_flags = SA_SIGINFO | SA_RESTART};
+
+	action.sa_sigaction = on_tick;
+	sigemptyset(&action.sa_mask);
+	sigaction(tick_signal(), &action, NULL);
+}
+
+static int
+timer_start(struct lua_watch *w)
+{
+	static const struct itimerspec every = {
+		.it_interval.tv_nsec = LUA_WATCH_TICK_MS * NS_PER_MS,
+		.it_value.tv_nsec = LUA_WATCH_TICK_MS * NS_PER_MS,
+	};
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID};
+	sigset_t set;
+
+	event.sigev_signo = tick_signal();
+	event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+	if (timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &w->timer) != 0)
+		return err_raise(-errno);
+	w->has_timer = true;
+	sigemptyset(&set);
+	sigaddset(&set, tick_signal());
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	if (timer_settime(w->timer, 0, &every, NULL) != 0)
+		return err_raise(-errno);
+	return 0;
+}
+
+int
+lua_watch_thread_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct lua_watch *w = &watch;
+	int r = 0;
+
+	if (w->ready)
+		return 0;
+	w->ready = true;
+	w->by_hook = SIGNALS_ARE_LATE;
+	if (w->by_hook)
+		return 0;
+	pthread_once(&once, install_handler);
+	r = timer_start(w);
+	w->by_hook = r != 0;
+	return r;
+}
+
+void
+lua_watch_thread_deinit(void)
+{
+	struct lua_watch *w = &watch;
+
+	if (w->has_timer)
+		timer_delete(w->timer);
+	w->has_timer = false;
+	w->ready = false;
+}
+
+void
+lua_watch_by_hook(bool by_hook)
+{
+	watch.by_hook = by_hook || SIGNALS_ARE_LATE;
+}
+
+/* ---- what runs ---------------------------------------------------------------------- */
+
+void
+lua_watch_switch(lua_State *L)
+{
+	struct lua_watch *w = &watch;
+
+	w->running = L;
+	/* The signal may have come before: it hooked the one that ran then. */
+	if (w->late)
+		lua_sethook(L, on_hook, ARMED, 1);
+	else if (w->by_hook && !lua_gethook(L))
+		lua_sethook(L, on_hook, LUA_MASKCOUNT, HOOK_EVERY);
+}
+
+void
+lua_watch_enter(struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms)
+{
+	struct lua_watch *w = &watch;
+
+	if (!w->ready)
+		lua_watch_thread_init();
+	before->running = w->running;
+	before->ticks = w->ticks;
+	before->limit_ms = w->limit_ms;
+	before->late = w->late;
+	before->started_ns = w->started_ns;
+	w->running = NULL; /* no tick counts for half of each */
+	w->ticks = 0;
+	w->limit_ms = limit_ms;
+	w->late = false;
+	if (w->by_hook)
+		w->started_ns = cpu_ns();
+	lua_watch_switch(L);
+}
+
+/* The time of the inner one is the outer one's, too. */
+void
+lua_watch_leave(const struct lua_watch_mark *before)
+{
+	struct lua_watch *w = &watch;
+	uint32_t ticks = w->ticks;
+
+	w->running = NULL;
+	w->limit_ms = before->limit_ms;
+	w->late = before->late;
+	w->started_ns = before->started_ns;
+	w->ticks = before->ticks + (before->running ? ticks : 0);
+	if (before->running)
+		lua_watch_switch(before->running);
+}

@@ -1,0 +1,39 @@
+#pragma once
+/* Lua watch: stops a handler that runs too long. Each thread that runs Lua
+ * sessions has a timer on its own CPU time; its signal handler counts ticks
+ * and, once the running handler has had more than it may, sets a hook on the
+ * running Lua thread that raises an error at every further instruction. A
+ * handler that is in time pays a few stores.
+ *
+ * Where such a timer cannot be had, and under ThreadSanitizer, which holds
+ * signals back, a count hook that is always on does the same for more.
+ *
+ * What runs inside one C function (a pattern match, a sort with a C function)
+ * is stopped when that function returns. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <lua.h>
+
+enum { LUA_WATCH_TICK_MS = 10 };
+
+/* What was being watched, to go back to: one handler may run another. */
+struct lua_watch_mark {
+	lua_State *running;
+	uint32_t ticks, limit_ms;
+	bool late;
+	uint64_t started_ns;
+};
+
+/* For this thread. 0 or a negative errno: by the count hook then. */
+int lua_watch_thread_init(void);
+void lua_watch_thread_deinit(void);
+
+/* @L starts to run and may do so for @limit_ms of CPU time; 0: for ever. */
+void lua_watch_enter(
+	struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms);
+void lua_watch_leave(const struct lua_watch_mark *before);
+/* Another Lua thread of the same state runs on. */
+void lua_watch_switch(lua_State *L);
+/* Use the count hook on this thread from now on; for tests. */
+void lua_watch_by_hook(bool by_hook);

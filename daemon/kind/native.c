@@ -1,0 +1,200 @@
+/* Native sessions: a plugin's handlers as session_ops. The home's thread. */
+#include "kind/native.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/sched.h"
+#include "kind/kind.h"
+
+struct native *
+native_find(struct native *n, uint64_t id)
+{
+	struct session *s = session_find(n->sched->kernel, id);
+
+	if (!s || atomic_load(&s->home) != n->sched || s->ops != &kind_native)
+		return NULL;
+	return s->state;
+}
+
+/* ---- start ------------------------------------------------------------------ */
+
+static struct native *
+native_new(struct session *s, const struct native_image *image)
+{
+	struct native *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return NULL;
+	n->host = &native_host;
+	n->session = s;
+	n->sched = atomic_load(&s->home);
+	n->image = image;
+	list_init(&n->targets);
+	list_init(&n->calls);
+	return n;
+}
+
+static enum session_result
+native_start(struct session *s)
+{
+	const char *path = s->spec->path;
+	const struct native_image *image;
+	char error[512];
+	struct native *n;
+	int r;
+
+	s->state = NULL;
+	image = native_image_get(path ? path : "", error, sizeof(error));
+	if (!image) {
+		session_fail(s, "plugin %s: %s", path ? path : "", error);
+		return SESSION_CRASHED;
+	}
+	n = native_new(s, image);
+	if (!n) {
+		session_fail(s, "plugin %s: out of memory", path);
+		return SESSION_CRASHED;
+	}
+	s->state = n;
+	r = image->plugin->start
+		    ? image->plugin->start((struct evd_ctx *)n, &n->state)
+		    : 0;
+	if (r) {
+		session_fail(s, "plugin %s: start() returned %d (%s)", path, r,
+			strerror(r < 0 ? -r : r));
+		return SESSION_CRASHED;
+	}
+	n->started = true;
+	return SESSION_DONE;
+}
+
+/* ---- handling ----------------------------------------------------------------- */
+
+static evd_handler_fn
+handler_by_name(const struct native *n, const char *event, size_t size)
+{
+	const struct evd_plugin *p = n->image->plugin;
+	uint16_t index = native_image_find(n->image, event, size);
+
+	return index ? p->handlers[index - 1].fn : p->fallback;
+}
+
+/* An index is another session's word for it: it counts only with our own
+ * string beside it. */
+static evd_handler_fn
+handler_of(const struct native *n, const struct msg *m)
+{
+	const struct evd_plugin *p = n->image->plugin;
+	size_t i = m->handler - 1u;
+
+	if (m->handler && i < p->n_handlers && p->handlers[i].event == m->event)
+		return p->handlers[i].fn;
+	return handler_by_name(n, m->event, m->event_size);
+}
+
+static void
+fail_handler(struct session *s, const char *event, uint64_t id, int r)
+{
+	session_fail(s,
+		"event %s (id %" PRIu64 "): its handler returned %d "
+		"(%s)",
+		event, id, r, strerror(r < 0 ? -r : r));
+}
+
+static enum session_result
+native_run(struct session *s, struct msg *m)
+{
+	struct native *n = s->state;
+	evd_handler_fn fn = handler_of(n, m);
+	struct evd_message event = {
+		.data = m->data,
+		.size = m->size,
+		.event = m->event,
+		.id = m->id,
+		.from = m->from,
+		.call = m->call,
+		.late_ns = m->late_ns,
+	};
+	int r;
+
+	if (!fn)
+		return SESSION_UNHANDLED;
+	n->current = m;
+	r = fn((struct evd_ctx *)n, n->state, &event);
+	n->current = NULL;
+	if (!r)
+		return SESSION_DONE;
+	fail_handler(s, m->event, m->id, r);
+	return SESSION_CRASHED;
+}
+
+static void
+native_reply(struct session *s, uint64_t token, struct msg *reply)
+{
+	struct native *n = s->state;
+	struct native_call *call = (struct native_call *)(uintptr_t)token;
+	evd_handler_fn fn = handler_by_name(n, call->event, call->size);
+	struct evd_message event = {
+		.data = reply->data,
+		.size = reply->size,
+		.event = call->event,
+		.id = reply->id,
+		.from = reply->from,
+		.status = (int)reply->status,
+	};
+	int r;
+
+	list_remove(&call->link);
+	r = fn ? fn((struct evd_ctx *)n, n->state, &event) : 0;
+	if (r)
+		fail_handler(s, call->event, reply->id, r);
+	free(call);
+}
+
+/* Nothing is posted with MSG_ACK. */
+static void
+native_settled(struct session *s, uint64_t seq, uint32_t slot, int status,
+	const char *text)
+{
+	(void)s, (void)seq, (void)slot, (void)status, (void)text;
+}
+
+/* stop() frees what start() made, also after a failure: a handler that returns
+ * an error has not lost its mind. */
+static void
+native_stop(struct session *s, bool crashed)
+{
+	struct native *n = s->state;
+	const struct evd_plugin *p;
+
+	(void)crashed;
+	if (!n)
+		return;
+	p = n->image->plugin;
+	n->current = NULL;
+	if (n->started && p->stop)
+		p->stop((struct evd_ctx *)n, n->state);
+	s->state = NULL;
+	native_host_deinit(n);
+	free(n);
+}
+
+/* What the plugin itself allocates is not known. */
+static size_t
+native_memory(const struct session *s)
+{
+	const struct native *n = s->state;
+
+	return n ? sizeof(*n) + n->max_refs * sizeof(*n->refs) : 0;
+}
+
+const struct session_ops kind_native = {
+	.kind = "native",
+	.start = native_start,
+	.run = native_run,
+	.reply = native_reply,
+	.settled = native_settled,
+	.stop = native_stop,
+	.memory = native_memory,
+};

@@ -1,0 +1,442 @@
+/* The daemon's side of include/eventd/plugin.h. Plugins are trusted not to
+ * break memory; names, sizes and numbers they give are checked all the same.
+ * The home's thread. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "kernel/sched.h"
+#include "kind/native.h"
+#include "kind/session_log.h"
+#include "proto/envelope.h"
+#include "proto/status.h"
+
+struct evd_target {
+	struct list link; /* in native.targets */
+	struct alias *alias;
+};
+
+static struct native *
+native_of(struct evd_ctx *ctx)
+{
+	return (struct native *)ctx;
+}
+
+/* ---- references ----------------------------------------------------------------- */
+
+static struct evd_target *
+host_resolve(struct evd_ctx *ctx, const char *alias)
+{
+	struct native *n = native_of(ctx);
+	struct evd_target *target = malloc(sizeof(*target));
+
+	if (!target)
+		return NULL;
+	target->alias =
+		alias_ref(&n->sched->kernel->aliases, alias, strlen(alias));
+	if (!target->alias) {
+		free(target);
+		return NULL;
+	}
+	list_append(&n->targets, &target->link);
+	return target;
+}
+
+static void
+host_release(struct evd_ctx *ctx, struct evd_target *target)
+{
+	if (!target)
+		return;
+	list_remove(&target->link);
+	alias_unref(&native_of(ctx)->sched->kernel->aliases, target->alias);
+	free(target);
+}
+
+static inline uint64_t
+holder_of(const struct evd_target *target)
+{
+	return atomic_load_explicit(
+		&target->alias->holder, memory_order_acquire);
+}
+
+/* Ask @holder for its index of the event. Strings of an image are there for
+ * ever, so the reference may keep one. */
+static void
+ref_resolve(struct native *n, struct native_ref *ref, uint64_t holder)
+{
+	struct native *to = native_find(n, holder);
+	uint16_t index;
+
+	ref->index = 0;
+	ref->event = ref->own;
+	ref->holder = to ? holder : 0;
+	if (!to)
+		return;
+	index = native_image_find(to->image, ref->own, ref->size);
+	if (!index)
+		return;
+	ref->index = index;
+	ref->event = to->image->plugin->handlers[index - 1].event;
+}
+
+static bool
+refs_have_room(struct native *n)
+{
+	uint32_t more = n->max_refs ? n->max_refs * 2 : 8;
+	struct native_ref *refs;
+
+	if (n->n_refs < n->max_refs)
+		return true;
+	refs = reallocarray(n->refs, more, sizeof(*refs));
+	if (!refs)
+		return false;
+	n->refs = refs;
+	n->max_refs = more;
+	return true;
+}
+
+static uint32_t
+host_handler(struct evd_ctx *ctx, struct evd_target *target, const char *event)
+{
+	struct native *n = native_of(ctx);
+	struct native_ref *ref;
+	size_t size = strlen(event);
+
+	if (!name_is_valid(event, size, ENVELOPE_EVENT_MAX))
+		return 0;
+	for (uint32_t i = 0; i < n->n_refs; i++)
+		if (n->refs[i].target == target &&
+			strcmp(n->refs[i].own, event) == 0)
+			return i + 1;
+	if (!refs_have_room(n))
+		return 0;
+	ref = &n->refs[n->n_refs];
+	ref->own = strdup(event);
+	if (!ref->own)
+		return 0;
+	ref->target = target;
+	ref->size = (uint8_t)size;
+	ref_resolve(n, ref, holder_of(target));
+	return ++n->n_refs;
+}
+
+/* ---- posts ------------------------------------------------------------------------ */
+
+static int
+errno_of(int r)
+{
+	return r ? -status_errno(sched_status(r)) : 0;
+}
+
+/* 0 and *@out, or a negative errno for the plugin. */
+static int
+make(struct native *n, const struct msg_init *init, struct msg **out)
+{
+	if (init->size > n->sched->kernel->limits.max_payload)
+		return -EMSGSIZE;
+	*out = msg_new(&n->sched->pool, init);
+	return *out ? 0 : -ENOMEM;
+}
+
+static int
+make_named(struct native *n, const char *event, const void *data, size_t size,
+	struct msg **out)
+{
+	size_t event_size = strlen(event);
+
+	if (!name_is_valid(event, event_size, ENVELOPE_EVENT_MAX))
+		return -EINVAL;
+	return make(n,
+		&(struct msg_init){.event = event,
+			.event_size = (uint8_t)event_size,
+			.data = data,
+			.size = size > UINT32_MAX ? UINT32_MAX
+						  : (uint32_t)size},
+		out);
+}
+
+/* Takes @m whatever happens. */
+static int
+post(struct native *n, struct msg *m, uint64_t to)
+{
+	int r;
+
+	m->to = to;
+	m->from = n->session->id;
+	r = sched_post(n->sched, m);
+	if (!r)
+		return 0;
+	msg_free(&n->sched->pool, m);
+	return errno_of(r);
+}
+
+static int
+host_post(struct evd_ctx *ctx, struct evd_target *target, uint32_t handler,
+	const void *data, size_t size)
+{
+	struct native *n = native_of(ctx);
+	uint64_t holder = holder_of(target);
+	struct native_ref *ref;
+	struct msg *m;
+	int r;
+
+	if (handler - 1 >= n->n_refs)
+		return -EINVAL;
+	ref = &n->refs[handler - 1];
+	if (!holder)
+		return -ENOENT;
+	if (ref->holder != holder && ref->target == target)
+		ref_resolve(n, ref, holder);
+	r = make(n,
+		&(struct msg_init){.event = ref->event,
+			.event_size = ref->size,
+			.event_static = ref->index != 0,
+			.data = data,
+			.size = size > UINT32_MAX ? UINT32_MAX
+						  : (uint32_t)size},
+		&m);
+	if (r)
+		return r;
+	m->handler = ref->index;
+	return post(n, m, holder);
+}
+
+static int
+host_post_id(struct evd_ctx *ctx, uint64_t session, const char *event,
+	const void *data, size_t size)
+{
+	struct native *n = native_of(ctx);
+	struct msg *m;
+	int r = make_named(n, event, data, size, &m);
+
+	return r ? r : post(n, m, session);
+}
+
+static uint64_t
+holder_by_name(struct native *n, const char *alias)
+{
+	return alias_holder(&n->sched->kernel->aliases, alias, strlen(alias));
+}
+
+static int
+host_post_alias(struct evd_ctx *ctx, const char *alias, const char *event,
+	const void *data, size_t size)
+{
+	struct native *n = native_of(ctx);
+	uint64_t holder = holder_by_name(n, alias);
+
+	return holder ? host_post_id(ctx, holder, event, data, size) : -ENOENT;
+}
+
+/* ---- calls ------------------------------------------------------------------------- */
+
+static struct native_call *
+call_new(struct native *n, const char *event)
+{
+	size_t size = strlen(event);
+	struct native_call *call = malloc(sizeof(*call) + size + 1);
+
+	if (!call)
+		return NULL;
+	call->size = (uint8_t)size;
+	memcpy(call->event, event, size + 1);
+	list_append(&n->calls, &call->link);
+	return call;
+}
+
+static int
+send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
+	const char *reply_event)
+{
+	struct native_call *call = call_new(n, reply_event);
+	int r;
+
+	if (!call) {
+		msg_free(&n->sched->pool, m);
+		return -ENOMEM;
+	}
+	r = session_call(n->session, m, (uintptr_t)call, timeout_ms, NULL);
+	if (!r)
+		return 0;
+	msg_free(&n->sched->pool, m);
+	list_remove(&call->link);
+	free(call);
+	return errno_of(r);
+}
+
+static int
+host_call(struct evd_ctx *ctx, const char *alias, const char *event,
+	const void *data, size_t size, uint32_t timeout_ms,
+	const char *reply_event)
+{
+	struct native *n = native_of(ctx);
+	uint64_t holder = holder_by_name(n, alias);
+	struct msg *m;
+	int r;
+
+	if (!name_is_valid(
+		    reply_event, strlen(reply_event), ENVELOPE_EVENT_MAX))
+		return -EINVAL;
+	if (!holder)
+		return -ENOENT;
+	r = make_named(n, event, data, size, &m);
+	if (r)
+		return r;
+	m->to = holder;
+	return send_call(n, m, timeout_ms, reply_event);
+}
+
+static int
+host_reply(struct evd_ctx *ctx, uint64_t call, int status, const void *data,
+	size_t size)
+{
+	struct native *n = native_of(ctx);
+	int r;
+
+	if (!call)
+		return 0;
+	if (size > n->sched->kernel->limits.max_payload)
+		return -EMSGSIZE;
+	r = sched_reply(n->sched, call, status, data, (uint32_t)size);
+	if (r)
+		return r;
+	if (n->current && n->current->call == call)
+		n->current->flags |= MSG_REPLIED;
+	else
+		deferred_remove(&n->deferred, call);
+	return 0;
+}
+
+static uint64_t
+host_defer(struct evd_ctx *ctx)
+{
+	struct native *n = native_of(ctx);
+	struct msg *m = n->current;
+	uint64_t call;
+
+	if (!m || !m->call || (m->flags & MSG_REPLIED))
+		return 0;
+	call = m->call;
+	/* Beyond the table's limit it is good, but dies with its deadline. */
+	(void)deferred_add(&n->deferred, call);
+	m->call = 0;
+	return call;
+}
+
+/* ---- time --------------------------------------------------------------------------- */
+
+static int
+errno_of_delay(int r)
+{
+	switch (r) {
+	case DELAY_E_LIMIT:
+		return -EDQUOT;
+	case DELAY_E_NO_ALIAS:
+		return -ENOENT;
+	default:
+		return r;
+	}
+}
+
+static int
+host_delay(struct evd_ctx *ctx, const char *alias, const char *event,
+	const void *data, size_t size, uint64_t delay_ms, uint64_t repeat_ms,
+	uint64_t *timer)
+{
+	struct native *n = native_of(ctx);
+	uint64_t most_ms = (UINT64_MAX >> 2) / NS_PER_MS;
+	struct delay_init init = {.alias = alias};
+	struct msg *m;
+	int r;
+
+	if (delay_ms > most_ms || repeat_ms > most_ms)
+		return -EINVAL;
+	init.alias_size = alias ? (uint32_t)strlen(alias) : 0;
+	init.to = alias ? 0 : n->session->id;
+	init.due_ns = clock_now(n->sched->kernel->clock) + delay_ms * NS_PER_MS;
+	init.repeat_ns = repeat_ms * NS_PER_MS;
+	r = make_named(n, event, data, size, &m);
+	if (r)
+		return r;
+	r = delay_set(n->sched, n->session, &init, m, timer);
+	if (r)
+		msg_free(&n->sched->pool, m);
+	return errno_of_delay(r);
+}
+
+static int
+host_cancel(struct evd_ctx *ctx, uint64_t timer)
+{
+	struct native *n = native_of(ctx);
+
+	if (delay_sched(timer) != n->sched->index ||
+		delay_cancel(n->sched, timer))
+		return -ESRCH;
+	return 0;
+}
+
+/* ---- itself -------------------------------------------------------------------------- */
+
+static uint64_t
+host_self(struct evd_ctx *ctx)
+{
+	return native_of(ctx)->session->id;
+}
+
+static const char *
+host_alias(struct evd_ctx *ctx)
+{
+	return session_first_alias(native_of(ctx)->session);
+}
+
+static const char *
+host_param(struct evd_ctx *ctx, const char *key)
+{
+	return spec_param(native_of(ctx)->session->spec, key);
+}
+
+static void
+host_log(struct evd_ctx *ctx, int level, const char *text)
+{
+	struct native *n = native_of(ctx);
+
+	session_log(n->session, &n->log, level, text, strlen(text));
+}
+
+void
+native_host_deinit(struct native *n)
+{
+	LIST_FOREACH (node, &n->targets)
+		host_release((struct evd_ctx *)n,
+			container_of(node, struct evd_target, link));
+	LIST_FOREACH (node, &n->calls) {
+		list_remove(node);
+		free(container_of(node, struct native_call, link));
+	}
+	for (uint32_t i = 0; i < n->n_refs; i++)
+		free(n->refs[i].own);
+	free(n->refs);
+	deferred_deinit(&n->deferred, n->sched);
+}
+
+const struct evd_host native_host = {
+	.abi = EVD_PLUGIN_ABI,
+	.size = sizeof(struct evd_host),
+	.resolve = host_resolve,
+	.release = host_release,
+	.handler = host_handler,
+	.post = host_post,
+	.post_id = host_post_id,
+	.post_alias = host_post_alias,
+	.call = host_call,
+	.reply = host_reply,
+	.defer = host_defer,
+	.delay = host_delay,
+	.cancel = host_cancel,
+	.self = host_self,
+	.alias = host_alias,
+	.param = host_param,
+	.log = host_log,
+};

@@ -1,0 +1,422 @@
+#include "kind/native_image.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "kind/native_check.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+/* What a path held when it was last loaded; one look at the file then tells
+ * whether it must be read again. */
+struct seen {
+	struct seen *next;
+	const struct native_image *image;
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec ctime;
+};
+
+/* The process's, as dlopen()'s is. */
+static struct {
+	pthread_mutex_t lock;
+	struct native_image *images;
+	struct seen *seen;
+} the = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- handlers by name ------------------------------------------------------ */
+
+static uint32_t
+hash_event(const char *event, size_t size)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (size_t i = 0; i < size; i++)
+		hash = (hash ^ (uint8_t)event[i]) * 16777619u;
+	return hash ^ hash >> 15;
+}
+
+uint16_t
+native_image_find(
+	const struct native_image *image, const char *event, size_t size)
+{
+	const struct evd_handler *handlers = image->plugin->handlers;
+
+	for (uint32_t i = hash_event(event, size);; i++) {
+		uint16_t index = image->slots[i & image->mask];
+		const char *name;
+
+		if (!index)
+			return 0;
+		name = handlers[index - 1].event;
+		if (strncmp(name, event, size) == 0 && !name[size])
+			return index;
+	}
+}
+
+/* NULL, or why it cannot be. */
+static const char *
+index_handlers(struct native_image *image)
+{
+	const struct evd_plugin *p = image->plugin;
+	uint32_t n = 4;
+
+	while (n < p->n_handlers * 2)
+		n *= 2;
+	image->slots = calloc(n, sizeof(*image->slots));
+	if (!image->slots)
+		return "out of memory";
+	image->mask = n - 1;
+	for (size_t i = 0; i < p->n_handlers; i++) {
+		const char *event = p->handlers[i].event;
+		size_t size = strlen(event);
+		uint32_t at = hash_event(event, size);
+
+		if (native_image_find(image, event, size)) {
+			snprintf(image->error, sizeof(image->error),
+				"two handlers for the event %s", event);
+			return image->error;
+		}
+		while (image->slots[at & image->mask])
+			at++;
+		image->slots[at & image->mask] = (uint16_t)(i + 1);
+	}
+	return NULL;
+}
+
+/* ---- loading ----------------------------------------------------------------- */
+
+/* The loader names the file as it was told to; our name for it is better. */
+static const char *
+loader_error(void)
+{
+	const char *error = dlerror(), *text;
+
+	if (!error)
+		return "the loader gives no reason";
+	text = strstr(error, ": ");
+	return strncmp(error, "/proc/self/fd/", 14) == 0 && text ? text + 2
+								 : error;
+}
+
+static const char *
+find_table(struct native_image *image, void *handle)
+{
+	void *table = dlsym(handle, EVD_PLUGIN_SYMBOL);
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info info;
+
+	if (!table)
+		return "no symbol " EVD_PLUGIN_SYMBOL;
+	if (!dladdr1(table, &info, (void **)&symbol, RTLD_DL_SYMENT) ||
+		!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
+		return EVD_PLUGIN_SYMBOL " is not a table";
+	image->plugin = table;
+	return native_check_table(image->plugin, symbol->st_size, image->error,
+		sizeof(image->error));
+}
+
+/* Its constructors have run whatever comes of it, so it stays. */
+static const char *
+load(struct native_image *image)
+{
+	char name[32];
+	void *handle;
+	const char *why;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", image->fd);
+	handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	if (!handle)
+		return loader_error();
+	why = find_table(image, handle);
+	return why ? why : index_handlers(image);
+}
+
+/* ---- the copy ------------------------------------------------------------------ */
+
+static int
+memory_file(void)
+{
+	int fd = memfd_create(
+		"eventd-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 all are executable */
+		fd = memfd_create(
+			"eventd-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd;
+}
+
+static bool
+write_all(int fd, const char *data, size_t size)
+{
+	while (size) {
+		ssize_t n = write(fd, data, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		data += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+/* Read to the end even if the file changes its size meanwhile. */
+static bool
+copy_all(int from, int to, size_t most)
+{
+	char buffer[65536];
+	size_t total = 0;
+	ssize_t n;
+
+	for (;;) {
+		n = read(from, buffer, sizeof(buffer));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n == 0;
+		total += (size_t)n;
+		if (total > most || !write_all(to, buffer, (size_t)n)) {
+			errno = total > most ? EFBIG : errno;
+			return false;
+		}
+	}
+}
+
+static uint64_t
+hash_bytes(const unsigned char *data, size_t size)
+{
+	uint64_t hash = 14695981039346656037ull, word;
+
+	for (; size >= 8; data += 8, size -= 8) {
+		memcpy(&word, data, 8);
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 29;
+	}
+	for (; size; data++, size--)
+		hash = (hash ^ *data) * 1099511628211ull;
+	return hash;
+}
+
+static bool
+is_same(const struct native_image *image, const void *data)
+{
+	void *other =
+		mmap(NULL, image->size, PROT_READ, MAP_SHARED, image->fd, 0);
+	bool same;
+
+	if (other == MAP_FAILED)
+		return false;
+	same = memcmp(other, data, image->size) == 0;
+	munmap(other, image->size);
+	return same;
+}
+
+static struct native_image *
+find_content(uint64_t hash, const void *data, size_t size)
+{
+	for (struct native_image *i = the.images; i; i = i->next)
+		if (i->hash == hash && i->size == size && is_same(i, data))
+			return i;
+	return NULL;
+}
+
+/* An image of the copy @fd, which it takes; refused ones are kept as well, so
+ * that a session that is started again and again loads them once. */
+static struct native_image *
+image_new(int fd, const void *data, size_t size, uint64_t hash)
+{
+	struct native_image *image = calloc(1, sizeof(*image));
+	const char *why;
+
+	if (!image)
+		return NULL;
+	image->fd = fd;
+	image->hash = hash;
+	image->size = size;
+	why = native_check_elf(data, size);
+	if (!why)
+		why = load(image);
+	if (why) {
+		image->plugin = NULL;
+		if (why != image->error)
+			snprintf(image->error, sizeof(image->error), "%s", why);
+	}
+	image->next = the.images;
+	the.images = image;
+	return image;
+}
+
+static struct native_image *
+image_of_copy(int fd)
+{
+	struct native_image *image;
+	struct stat st;
+	uint64_t hash;
+	void *data;
+
+	if (fstat(fd, &st) != 0 || !st.st_size) {
+		errno = EINVAL;
+		return NULL;
+	}
+	fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK);
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (data == MAP_FAILED)
+		return NULL;
+	hash = hash_bytes(data, (size_t)st.st_size);
+	image = find_content(hash, data, (size_t)st.st_size);
+	if (image)
+		close(fd);
+	else
+		image = image_new(fd, data, (size_t)st.st_size, hash);
+	munmap(data, (size_t)st.st_size);
+	return image;
+}
+
+static struct native_image *
+image_of_file(int file, char *error, size_t error_size)
+{
+	struct native_image *image = NULL;
+	int copy = memory_file();
+
+	if (copy < 0) {
+		snprintf(error, error_size, "no memory file: %s",
+			strerror(errno));
+		return NULL;
+	}
+	if (!copy_all(file, copy, (size_t)256 << 20))
+		snprintf(error, error_size, "cannot be read: %s",
+			strerror(errno));
+	else if (!(image = image_of_copy(copy)))
+		snprintf(error, error_size, "cannot be loaded: %s",
+			errno == EINVAL ? "the file is empty"
+					: strerror(errno));
+	if (!image)
+		close(copy);
+	return image;
+}
+
+/* ---- files seen before ------------------------------------------------------------ */
+
+/* A change within the clock's tick of the last one may leave ctime as it was,
+ * so a file that has just been changed is read again. */
+static bool
+is_settled(const struct stat *st)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec > st->st_ctim.tv_sec + 1;
+}
+
+static struct seen *
+seen_find(const struct stat *st)
+{
+	for (struct seen *s = the.seen; s; s = s->next)
+		if (s->dev == st->st_dev && s->ino == st->st_ino)
+			return s;
+	return NULL;
+}
+
+static bool
+seen_is_current(const struct seen *s, const struct stat *st)
+{
+	return s->size == st->st_size &&
+	       s->ctime.tv_sec == st->st_ctim.tv_sec &&
+	       s->ctime.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+static void
+remember(const struct stat *st, const struct native_image *image)
+{
+	struct seen *s = seen_find(st);
+
+	if (!s) {
+		s = calloc(1, sizeof(*s));
+		if (!s)
+			return; /* it is read again next time */
+		s->next = the.seen;
+		the.seen = s;
+	}
+	s->image = image;
+	s->dev = st->st_dev;
+	s->ino = st->st_ino;
+	s->size = st->st_size;
+	s->ctime = st->st_ctim;
+}
+
+static const struct native_image *
+get_locked(int file, char *error, size_t error_size)
+{
+	const struct native_image *image;
+	const struct seen *seen;
+	const char *why;
+	struct stat st;
+
+	if (fstat(file, &st) != 0) {
+		snprintf(error, error_size, "%s", strerror(errno));
+		return NULL;
+	}
+	why = native_check_owner(&st, error, error_size);
+	if (why) {
+		if (why != error)
+			snprintf(error, error_size, "%s", why);
+		return NULL;
+	}
+	seen = seen_find(&st);
+	if (seen && is_settled(&st) && seen_is_current(seen, &st))
+		return seen->image;
+	image = image_of_file(file, error, error_size);
+	if (image)
+		remember(&st, image);
+	return image;
+}
+
+const struct native_image *
+native_image_get(const char *path, char *error, size_t error_size)
+{
+	const struct native_image *image;
+	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (file < 0) {
+		snprintf(error, error_size, "%s", strerror(errno));
+		return NULL;
+	}
+	pthread_mutex_lock(&the.lock);
+	image = get_locked(file, error, error_size);
+	pthread_mutex_unlock(&the.lock);
+	close(file);
+	if (image && !image->plugin) {
+		snprintf(error, error_size, "%s", image->error);
+		return NULL;
+	}
+	return image;
+}
+
+size_t
+native_images(void)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&the.lock);
+	for (const struct native_image *i = the.images; i; i = i->next)
+		n++;
+	pthread_mutex_unlock(&the.lock);
+	return n;
+}

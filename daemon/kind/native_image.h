@@ -1,0 +1,40 @@
+#pragma once
+/* Native images: shared objects loaded for native sessions, one per content.
+ *
+ * An object is loaded from a private copy in memory, so that overwriting the
+ * file changes nothing that runs; a file with new content is a new image. An
+ * image is never unmapped: nobody can prove that no thread, destructor or
+ * pointer of it is left. The price is its size per version loaded.
+ *
+ * The list of images is the process's, as the loader's own is. Any thread. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "eventd/plugin.h"
+
+struct native_image {
+	struct native_image *next;
+	const struct evd_plugin *plugin; /* NULL: refused, see error */
+	uint64_t hash;
+	size_t size;
+	int fd;          /* of the copy; its number is the loader's name */
+	uint16_t *slots; /* handlers by name: index + 1, 0: free */
+	uint32_t mask;
+	char error[256];
+};
+
+/**
+ * native_image_get() - load the plugin at @path, or find it loaded
+ * @error: on failure, why, in @error_size bytes
+ *
+ * Blocks while it reads the file.
+ *
+ * Return: the image, good for ever, or NULL.
+ */
+const struct native_image *native_image_get(
+	const char *path, char *error, size_t error_size);
+/* Index + 1 of the handler of @event, 0: it has none. */
+uint16_t native_image_find(
+	const struct native_image *image, const char *event, size_t size);
+/* How many are mapped. */
+size_t native_images(void);
