@@ -256,6 +256,28 @@ pingpong(const struct bench_case *c)
 }
 
 static void
+add_lua(struct rig *rig, const char *alias, const char *peer)
+{
+	struct session_spec *spec = native_spec(NULL, peer, rig->c->n);
+
+	free(spec->kind);
+	free(spec->path);
+	spec->kind = strdup("lua");
+	spec->path = strdup(BENCH_KERNEL_DIR "/pingpong.lua");
+	add_session(rig, 0, alias, &kind_lua, spec);
+}
+
+static void
+lua_pingpong(const struct bench_case *c)
+{
+	struct rig *rig = rig_new(c, 1, &kernel_limits_default);
+
+	add_lua(rig, "ping", "pong");
+	add_lua(rig, "pong", "ping");
+	rig_run(rig, "ping", "pingpong");
+}
+
+static void
 pingpong_many(const struct bench_case *c)
 {
 	struct kernel_limits limits = kernel_limits_default;
@@ -443,6 +465,7 @@ main(int argc, char **argv)
 		{"evd", "pingpong-ref", pingpong, 10000000},
 		{"evd", "pingpong-alias", pingpong, 10000000},
 		{"evd", "pingpong-alias-100k", pingpong_many, 4000000},
+		{"evd-lua", "lua-pingpong-alias", lua_pingpong, 2000000},
 		{"evd", "ring-1", ring, 4000000},
 		{"evd", "ring-100", ring, 10000000},
 		{"evd", "many-to-one-8", many_to_one, 8000000},

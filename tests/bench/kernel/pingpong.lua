@@ -1,0 +1,31 @@
+-- lua-pingpong-alias: event k is handled by pong if k is even, else by ping.
+-- Each event carries its number.
+local peer = eventd.params.peer
+local n = math.tointeger(eventd.params.n)
+local expected = 0
+local call, start
+
+local M = {}
+
+function M.pingpong()
+	call = eventd.defer()
+	expected = 1
+	start = eventd.monotonic()
+	assert(eventd.post(peer, "event", 0))
+end
+
+function M.event(data)
+	local number = math.tointeger(data)
+	if number ~= expected then
+		error("event " .. data .. " came instead of " .. expected)
+	end
+	expected = number + 2
+	if number + 1 == n then
+		local ns = (eventd.monotonic() - start) * 1e9
+		eventd.reply(call, ("ns_per_event %.6g ns\n"):format(ns / n))
+	else
+		assert(eventd.post(peer, "event", number + 1))
+	end
+end
+
+return M
