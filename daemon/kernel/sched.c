@@ -637,5 +637,6 @@ sched_deinit(struct sched *s)
 	drop_inbox(s);
 	calls_deinit(&s->calls);
 	msg_pool_deinit(&s->pool);
+	epoch_offline(&s->reader);
 	epoch_leave(&s->kernel->epoch, &s->reader);
 }
