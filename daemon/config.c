@@ -156,8 +156,7 @@ config_free_cleanup(struct config **c)
 static bool
 key_is_live(const struct config_key *key)
 {
-	return strcmp(key->name, "LogLevel") == 0 ||
-	       strcmp(key->name, "StopTimeout") == 0 ||
+	return strcmp(key->name, "StopTimeout") == 0 ||
 	       strcmp(key->name, "SessionsDirectory") == 0;
 }
 
@@ -458,6 +457,7 @@ default_socket(struct loading *l)
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	const char *fault;
 
+	l->config->socket_is_default = true;
 	if (!l->source->user) {
 		l->config->socket = strdup("/run/eventd/eventd.sock");
 		return l->config->socket ? 0 : err_raise(-ENOMEM);
@@ -532,6 +532,7 @@ finish_daemon(struct loading *l)
 	struct config *c = l->config;
 	int r = 0;
 
+	c->user = l->source->user;
 	if (l->source->socket)
 		r = option_socket(l);
 	else if (!c->socket)
@@ -606,6 +607,14 @@ sessions_list(struct loading *l, struct conf_list *list)
 }
 
 static int
+spec_compare(const void *a, const void *b)
+{
+	struct session_spec *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+static int
 sessions_read(struct loading *l)
 {
 	struct config_aliases aliases = {0};
@@ -623,6 +632,8 @@ sessions_read(struct loading *l)
 	for (size_t i = 0; i < list.n && !r; i++)
 		if (!list.items[i].masked)
 			r = session_read(l, &aliases, &list.items[i]);
+	if (c->n_specs > 1) /* "a.conf" is behind "a-b.conf", a before a-b */
+		qsort(c->specs, c->n_specs, sizeof(*c->specs), spec_compare);
 	config_aliases_check(&aliases, l->errors);
 	config_aliases_deinit(&aliases);
 	list_deinit(&list);

@@ -36,6 +36,8 @@ struct config {
 	struct kernel_limits limits;
 	uint32_t loops;
 	char *socket;
+	bool socket_is_default;
+	bool user; /* a user's instance */
 	uint32_t socket_mode;
 	uint32_t log_level; /* row of config_log_levels */
 	uint32_t max_connections;

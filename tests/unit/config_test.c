@@ -183,14 +183,14 @@ test_sessions_are_in_order_of_names(void **state)
 	struct fixture *t = *state;
 	const struct config *c;
 
-	put(t, "etc/sessions.d/c.conf", "[Session]\nKind=client\n");
+	put(t, "etc/sessions.d/a-b.conf", "[Session]\nKind=client\n");
 	put(t, "lib/sessions.d/b.conf", "[Session]\nKind=client\n");
 	put(t, "etc/sessions.d/a.conf", "[Session]\nKind=client\n");
 	c = load(t);
 	assert_int_equal(c->n_specs, 3);
 	assert_string_equal(c->specs[0]->name, "a");
-	assert_string_equal(c->specs[1]->name, "b");
-	assert_string_equal(c->specs[2]->name, "c");
+	assert_string_equal(c->specs[1]->name, "a-b");
+	assert_string_equal(c->specs[2]->name, "b");
 }
 
 static void
@@ -356,10 +356,11 @@ test_fixed_keys_that_differ_are_named(void **state)
 	first = t->config;
 	t->config = NULL;
 	put(t, "etc/eventd.conf",
-		"[Daemon]\nLoops=2\nSocket=/run/z\nLogLevel=debug\n");
+		"[Daemon]\nLoops=2\nSocket=/run/z\nLogLevel=debug\n"
+		"StopTimeout=1s\n");
 	load(t);
 	config_fixed_diff(first, t->config, text, sizeof(text));
-	assert_string_equal(text, "Loops=, Socket=");
+	assert_string_equal(text, "Loops=, Socket=, LogLevel=");
 	config_fixed_diff(first, first, text, sizeof(text));
 	assert_string_equal(text, "");
 	config_free(first);

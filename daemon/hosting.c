@@ -1,0 +1,376 @@
+#include "hosting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "config.h"
+#include "kind/kind.h"
+
+void
+hosting_init(struct hosting *h, struct loop *loops, unsigned n_loops)
+{
+	*h = (struct hosting){.loops = loops, .n_loops = n_loops};
+}
+
+static void
+items_free(struct hosted *items, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		spec_unref(items[i].spec);
+	free(items);
+}
+
+void
+hosting_deinit(struct hosting *h)
+{
+	items_free(h->items, h->n);
+	h->items = NULL;
+	h->n = 0;
+}
+
+struct transition *
+transition_free(struct transition *t)
+{
+	if (!t)
+		return NULL;
+	items_free(t->items, t->n);
+	free(t->changes);
+	reload_diff_deinit(&t->diff);
+	free(t);
+	return NULL;
+}
+
+/* ---- what to do ---------------------------------------------------------- */
+
+static unsigned
+home_for(struct hosting *h, const struct session_spec *spec)
+{
+	if (spec->loop >= 0)
+		return (unsigned)spec->loop;
+	return h->next_home++ % h->n_loops;
+}
+
+static int
+name_add(char ***names, size_t *n, const char *name)
+{
+	char **bigger = reallocarray(*names, *n + 1, sizeof(*bigger));
+
+	if (!bigger)
+		return err_raise(-ENOMEM);
+	*names = bigger;
+	bigger[*n] = strdup(name);
+	if (!bigger[*n])
+		return err_raise(-ENOMEM);
+	++*n;
+	return 0;
+}
+
+static void
+change_add(struct transition *t, struct change change)
+{
+	t->changes[t->n_changes++] = change;
+}
+
+static int
+plan_removal(struct transition *t, const struct hosted *old)
+{
+	change_add(t, (struct change){.kind = CHANGE_REMOVE,
+			      .home = old->home,
+			      .id = old->id,
+			      .spec = old->spec});
+	return name_add(&t->diff.removed, &t->diff.n_removed, old->spec->name);
+}
+
+static void
+plan_start(struct transition *t, size_t item)
+{
+	struct hosted *new = &t->items[item];
+
+	new->home = home_for(t->hosting, new->spec);
+	change_add(t, (struct change){.kind = CHANGE_ADD,
+			      .home = new->home,
+			      .spec = new->spec,
+			      .item = item});
+}
+
+static int
+plan_addition(struct transition *t, size_t item)
+{
+	plan_start(t, item);
+	return name_add(
+		&t->diff.added, &t->diff.n_added, t->items[item].spec->name);
+}
+
+/* A session keeps its mailbox if its kind and its home stay. */
+static bool
+can_stay(const struct hosted *old, const struct session_spec *spec)
+{
+	return old->id && strcmp(old->spec->kind, spec->kind) == 0 &&
+	       (spec->loop < 0 || (unsigned)spec->loop == old->home);
+}
+
+static int
+plan_update(struct transition *t, const struct hosted *old, size_t item)
+{
+	struct hosted *new = &t->items[item];
+
+	if (can_stay(old, new->spec)) {
+		new->id = old->id;
+		new->home = old->home;
+		change_add(t, (struct change){.kind = CHANGE_UPDATE,
+				      .home = old->home,
+				      .id = old->id,
+				      .spec = new->spec,
+				      .item = item});
+	} else {
+		change_add(t, (struct change){.kind = CHANGE_REMOVE,
+				      .home = old->home,
+				      .id = old->id,
+				      .spec = old->spec});
+		plan_start(t, item);
+	}
+	return name_add(&t->diff.changed, &t->diff.n_changed, new->spec->name);
+}
+
+static int
+plan_both(struct transition *t, const struct hosted *old, size_t item)
+{
+	if (old->spec->digest != t->items[item].spec->digest || !old->id)
+		return plan_update(t, old, item);
+	t->items[item].id = old->id;
+	t->items[item].home = old->home;
+	t->diff.n_unchanged++;
+	return 0;
+}
+
+/* Both sets are in the order of names. */
+static int
+plan(struct transition *t)
+{
+	const struct hosting *h = t->hosting;
+	size_t i = 0, j = 0;
+	int r = 0, order;
+
+	while ((i < h->n || j < t->n) && !r) {
+		if (i == h->n)
+			order = 1;
+		else if (j == t->n)
+			order = -1;
+		else
+			order = strcmp(
+				h->items[i].spec->name, t->items[j].spec->name);
+		if (order < 0)
+			r = plan_removal(t, &h->items[i++]);
+		else if (order > 0)
+			r = plan_addition(t, j++);
+		else
+			r = plan_both(t, &h->items[i++], j++);
+	}
+	return r;
+}
+
+int
+transition_make(
+	struct transition **out, struct hosting *h, const struct config *config)
+{
+	struct transition *t = calloc(1, sizeof(*t));
+	unsigned next_home = h->next_home;
+	int r;
+
+	if (!t)
+		return err_raise(-ENOMEM);
+	t->hosting = h;
+	round_init(&t->round, h->loops, h->n_loops);
+	t->items = calloc(config->n_specs + 1, sizeof(*t->items));
+	/* at most a removal and an addition for each */
+	t->changes = calloc(h->n + config->n_specs + 1, sizeof(*t->changes));
+	r = t->items && t->changes ? 0 : err_raise(-ENOMEM);
+	for (size_t i = 0; i < config->n_specs && !r; i++)
+		t->items[t->n++].spec = spec_ref(config->specs[i]);
+	if (!r)
+		r = plan(t);
+	if (r) {
+		h->next_home = next_home;
+		transition_free(t);
+		return err_pass(r);
+	}
+	*out = t;
+	return 0;
+}
+
+/* ---- a mailbox that waits for clients ------------------------------------ */
+
+static enum session_result
+waiting_start(struct session *s)
+{
+	(void)s;
+	return SESSION_DONE;
+}
+
+static enum session_result
+waiting_run(struct session *s, struct msg *m)
+{
+	(void)s, (void)m;
+	return SESSION_HELD;
+}
+
+static void
+waiting_reply(struct session *s, uint64_t token, struct msg *reply)
+{
+	(void)s, (void)token, (void)reply; /* it calls nobody */
+}
+
+static void
+waiting_settled(struct session *s, uint64_t seq, uint32_t size, int status,
+	const char *text)
+{
+	(void)s, (void)seq, (void)size, (void)status, (void)text;
+}
+
+static void
+waiting_stop(struct session *s, bool crashed)
+{
+	(void)s, (void)crashed; /* it has no state */
+}
+
+/* Kind=client: no client is there yet, events wait. */
+static const struct session_ops waiting_ops = {
+	.kind = "client",
+	.start = waiting_start,
+	.run = waiting_run,
+	.reply = waiting_reply,
+	.settled = waiting_settled,
+	.stop = waiting_stop,
+};
+
+static const struct session_ops *
+ops_of(const struct session_spec *spec)
+{
+	const struct session_ops *ops = kind_find(spec->kind);
+
+	return ops ? ops : &waiting_ops;
+}
+
+/* ---- doing it, on every loop --------------------------------------------- */
+
+static bool
+spec_has(const struct session_spec *spec, const char *alias)
+{
+	for (size_t i = 0; i < spec->n_aliases; i++)
+		if (strcmp(spec->aliases[i], alias) == 0)
+			return true;
+	return false;
+}
+
+/* Let go what @spec does not name (NULL: all), so that others can take it in
+ * the next step whatever their loops' pace. */
+static void
+aliases_release(struct session *s, const struct session_spec *spec)
+{
+	const struct session_spec *old = s->spec;
+
+	for (size_t i = 0; i < old->n_aliases; i++)
+		if (!spec || !spec_has(spec, old->aliases[i]))
+			session_drop_alias(
+				s, old->aliases[i], strlen(old->aliases[i]));
+}
+
+static void
+transition_release(struct round *round, struct loop *l)
+{
+	struct transition *t = container_of(round, struct transition, round);
+	struct session *s;
+
+	for (size_t i = 0; i < t->n_changes; i++) {
+		const struct change *c = &t->changes[i];
+
+		if (c->home != l->sched.index || c->kind == CHANGE_ADD)
+			continue;
+		s = session_find(l->sched.kernel, c->id);
+		if (!s)
+			continue; /* it has ended by itself */
+		aliases_release(s, c->kind == CHANGE_REMOVE ? NULL : c->spec);
+		if (c->kind != CHANGE_REMOVE)
+			continue;
+		log_info("session.removed", "session=\"%s\"", c->spec->name);
+		session_stop(s);
+	}
+}
+
+static void
+session_make(struct transition *t, struct loop *l, const struct change *c)
+{
+	struct session *s =
+		session_new(&l->sched, ops_of(c->spec), c->spec, NULL);
+
+	/* read by the main thread after the round */
+	t->items[c->item].id = s ? atomic_load(&s->id) : 0;
+	if (s)
+		return;
+	atomic_fetch_add(&t->n_refused, 1);
+	log_err("session.refused",
+		"session=\"%s\" limit=%u reason=\"out of memory, or "
+		"MaxSessions= is reached\"",
+		c->spec->name, l->sched.kernel->limits.max_sessions);
+}
+
+static void
+transition_establish(struct round *round, struct loop *l)
+{
+	struct transition *t = container_of(round, struct transition, round);
+	struct session *s;
+
+	for (size_t i = 0; i < t->n_changes; i++) {
+		const struct change *c = &t->changes[i];
+
+		if (c->home != l->sched.index || c->kind == CHANGE_REMOVE)
+			continue;
+		s = c->kind == CHANGE_UPDATE
+			    ? session_find(l->sched.kernel, c->id)
+			    : NULL;
+		if (!s) {
+			session_make(t, l, c);
+			continue;
+		}
+		log_info("session.changed", "session=\"%s\"", c->spec->name);
+		session_restart(s, c->spec);
+	}
+}
+
+static void
+transition_settled(struct round *round)
+{
+	struct transition *t = container_of(round, struct transition, round);
+	struct hosting *h = t->hosting;
+
+	items_free(h->items, h->n);
+	h->items = t->items;
+	h->n = t->n;
+	t->items = NULL;
+	t->n = 0;
+	t->done(t, t->arg);
+}
+
+/* One more pass, so that new sessions have had the turn that starts them. */
+static void
+transition_established(struct round *round)
+{
+	round_start(round, NULL, transition_settled);
+}
+
+static void
+transition_released(struct round *round)
+{
+	round_start(round, transition_establish, transition_established);
+}
+
+void
+transition_run(struct transition *t,
+	void (*done)(struct transition *t, void *arg), void *arg)
+{
+	t->done = done;
+	t->arg = arg;
+	round_start(&t->round, transition_release, transition_released);
+}
