@@ -15,6 +15,9 @@ root=$work/root
 DESTDIR=$root cmake --install "$build" --prefix /usr >"$work/log" 2>&1 ||
 	{ cat "$work/log"; exit 1; }
 
+lib=$(dirname "$(find "$root" -name 'libevd.so')")
+libdir=${lib#"$root/"} # lib or lib/MULTIARCH below usr
+
 # placed PATH...: each, a pattern below the root, names a file
 placed() {
 	local path
@@ -24,7 +27,8 @@ placed() {
 	done
 }
 
-placed usr/sbin/eventd usr/bin/eventctl 'usr/lib*/**/libevd.so.?' \
+placed usr/sbin/eventd usr/bin/eventctl \
+	"$libdir"/{'libevd.so.?',pkgconfig/libevd.pc} \
 	usr/include/eventd/{client,plugin,status,version}.h \
 	usr/share/eventd/eventd.proto \
 	usr/lib/systemd/{system,user}/eventd.{service,socket} \
@@ -39,7 +43,7 @@ for unit in system user; do
 	check "$unit unit starts the installed daemon" grep -q \
 		'^ExecStart=/usr/sbin/eventd ' \
 		"$root/usr/lib/systemd/$unit/eventd.service"
-	check_not "$unit unit has no placeholder left" grep -q '@' \
+	check_not "$unit unit has no placeholder left" grep -qE '@[a-z]+@' \
 		"$root/usr/lib/systemd/$unit/eventd.service"
 done
 check_not "nothing installed names the build or source tree" \
@@ -74,8 +78,7 @@ find_package(evd REQUIRED)
 add_executable(use use.c)
 target_link_libraries(use PRIVATE evd::evd)
 END
-lib=$(dirname "$(find "$root" -name 'libevd.so')")
-export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$lib/pkgconfig
+export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$lib/pkgconfig
 sanitize=$(sed -n 's/^EVENTD_SANITIZE:STRING=//p' "$build/CMakeCache.txt")
 flags=()
 case $sanitize in
@@ -87,7 +90,7 @@ esac
 by_pkg_config() {
 	local words
 
-	read -ra words <<<"$(pkg-config --cflags --libs evd)"
+	read -ra words <<<"$(pkg-config --cflags --libs libevd)"
 	cc "${flags[@]}" -o "$work/use/by-pkg" "$work/use/use.c" "${words[@]}"
 	LD_LIBRARY_PATH=$lib "$work/use/by-pkg"
 }
@@ -102,5 +105,5 @@ by_cmake() {
 check "a program builds by pkg-config and runs" by_pkg_config
 check "a program builds by find_package and runs" by_cmake
 check_is "pkg-config and the header agree about the version" \
-	"$(pkg-config --modversion evd)" "$("$work/use/by-pkg" 2>&1)"
+	"$(pkg-config --modversion libevd)" "$(LD_LIBRARY_PATH=$lib "$work/use/by-pkg" 2>&1)"
 finish
