@@ -114,8 +114,8 @@ producer(struct bench *b, struct role *r)
 	struct evd_post_options opt = {.size = sizeof opt};
 	char *msg = calloc(1, b->size);
 
+	role_ready(r); /* the consumer has bound it now */
 	TRY(c, evd_resolve(c, "box", &opt.id));
-	role_ready(r);
 	while (msg_next(r, msg)) {
 		if (b->sync)
 			TRY(c, evd_post_wait(
