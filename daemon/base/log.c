@@ -138,7 +138,7 @@ line_format(struct line *l, const char *event, const char *format, va_list args)
 			l->suppressed);
 }
 
-/* ---- to stderr ------------------------------------------------------------ */
+/* ---- to stderr ---------------------------------------------------------- */
 
 /* One write, so that lines of several threads do not mix. What cannot be
  * written is lost: there is nobody to tell. */
@@ -191,7 +191,7 @@ send_text(const struct line *l)
 	write_line(prefix, l);
 }
 
-/* ---- to journald ---------------------------------------------------------- */
+/* ---- to journald -------------------------------------------------------- */
 
 /* Claim what was printed at the end of the room as one field. */
 static void
@@ -269,14 +269,16 @@ entry_fill(struct entry *e, const struct line *l, const char *event,
 
 /* As text with a priority that journald takes off, if it cannot be had. */
 static void
-send_journal(const struct line *l, const char *file, int line,
+send_journal(const struct line *l, const struct log_site *site,
 	const char *event, const char *format)
 {
 	struct entry e;
 
 	e.n = e.used = 0;
-	entry_add(&e, "CODE_FILE=%s", file);
-	entry_add(&e, "CODE_LINE=%d", line);
+	if (site->file) {
+		entry_add(&e, "CODE_FILE=%s", site->file);
+		entry_add(&e, "CODE_LINE=%d", site->line);
+	}
 	entry_fill(&e, l, event, format);
 	if (sd_journal_sendv(e.fields, (int)e.n) < 0) {
 		char prefix[8];
@@ -287,8 +289,8 @@ send_journal(const struct line *l, const char *file, int line,
 }
 
 void
-log_at(struct log_site *site, enum log_level level, const char *file, int line,
-	const char *event, const char *format, ...)
+log_at(struct log_site *site, enum log_level level, const char *event,
+	const char *format, ...)
 {
 	int saved_errno = errno;
 	struct line l;
@@ -303,7 +305,7 @@ log_at(struct log_site *site, enum log_level level, const char *file, int line,
 	line_format(&l, event, format, args);
 	va_end(args);
 	if (to_journal)
-		send_journal(&l, file, line, event, format);
+		send_journal(&l, site, event, format);
 	else
 		send_text(&l);
 	errno = saved_errno;

@@ -24,8 +24,10 @@ enum log_level {
 
 enum { LOG_BURST = 20 };
 
-/* What one place in the code has logged within this second. */
+/* A place in the code, if known, and what it has logged within this second. */
 struct log_site {
+	const char *file;
+	int line;
 	_Atomic uint64_t told; /* the second, and in the low half lines in it */
 	_Atomic uint32_t suppressed;
 };
@@ -39,16 +41,15 @@ void log_use_clock(const struct clock_source *clock);
 bool log_level_from(const char *word, enum log_level *level);
 extern enum log_level log_level_now;
 
-void log_at(struct log_site *site, enum log_level level, const char *file,
-	int line, const char *event, const char *format, ...)
-	__attribute__((format(printf, 6, 7)));
+void log_at(struct log_site *site, enum log_level level, const char *event,
+	const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-#define LOG_SITE(level, event, ...)                                    \
-	do {                                                           \
-		static struct log_site log_here;                       \
-		if ((level) <= log_level_now)                          \
-			log_at(&log_here, (level), __FILE__, __LINE__, \
-				(event), __VA_ARGS__);                 \
+#define LOG_SITE(level, event, ...)                                       \
+	do {                                                              \
+		static struct log_site log_here = {                       \
+			.file = __FILE__, .line = __LINE__};              \
+		if ((level) <= log_level_now)                             \
+			log_at(&log_here, (level), (event), __VA_ARGS__); \
 	} while (0)
 #define log_err(event, ...) LOG_SITE(LOG_L_ERR, event, __VA_ARGS__)
 #define log_warn(event, ...) LOG_SITE(LOG_L_WARN, event, __VA_ARGS__)

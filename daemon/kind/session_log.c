@@ -51,8 +51,8 @@ session_log(struct session *s, struct log_site *site, int level,
 	if (l > log_level_now)
 		return;
 	escape(escaped, text, size);
-	log_at(site, l, __FILE__, __LINE__, "session.log",
-		"session=%s text=\"%s\"", session_name(s), escaped);
+	log_at(site, l, "session.log", "session=%s text=\"%s\"",
+		session_name(s), escaped);
 }
 
 const char *

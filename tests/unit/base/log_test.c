@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-/* ---- a journal of our own, and a stderr to read --------------------------- */
+/* ---- a journal of our own, and a stderr to read ------------------------- */
 
 static struct {
 	char text[16384]; /* fields, each with a newline */
@@ -120,7 +120,7 @@ log_here(int i)
 	log_warn("test.here", "i=%d", i);
 }
 
-/* ---- text ------------------------------------------------------------------ */
+/* ---- text --------------------------------------------------------------- */
 
 static void
 test_text_has_time_level_event_and_fields(void **state)
@@ -190,7 +190,7 @@ test_errno_survives(void **state)
 	assert_int_equal(errno, ENOTTY);
 }
 
-/* ---- limits ------------------------------------------------------------------ */
+/* ---- limits ------------------------------------------------------------- */
 
 static void
 test_a_site_is_limited_and_says_what_was_left_out(void **state)
@@ -224,7 +224,7 @@ flood(void *arg)
 	struct log_site *site = arg;
 
 	for (int i = 0; i < 1000; i++)
-		log_at(site, LOG_L_WARN, "f.c", 1, "test.flood", "i=%d", i);
+		log_at(site, LOG_L_WARN, "test.flood", "i=%d", i);
 	return NULL;
 }
 
@@ -241,14 +241,14 @@ test_threads_share_a_sites_limit_and_count(void **state)
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	clock_fake_advance(&world.clock, NS_PER_S);
-	log_at(&site, LOG_L_WARN, "f.c", 1, "test.flood", "i=%d", -1);
+	log_at(&site, LOG_L_WARN, "test.flood", "i=%d", -1);
 	snprintf(expected, sizeof(expected), "i=-1 suppressed=%d\n",
 		4000 - LOG_BURST);
 	assert_has(logged(), expected);
 	assert_int_equal(n_lines(), LOG_BURST + 1);
 }
 
-/* ---- the journal --------------------------------------------------------------- */
+/* ---- the journal -------------------------------------------------------- */
 
 static void
 test_the_journal_gets_fields(void **state)
