@@ -169,27 +169,105 @@ set_bytes(struct envelope *e, const uint8_t *start, const struct wire_field *f)
 	}
 }
 
+/* Any field, also of two-byte tags: a number, bytes, or one to pass over. */
+static int
+decode_field(struct envelope *e, const uint8_t **p, const uint8_t *end)
+{
+	const uint8_t *start = *p;
+	struct wire_field f;
+
+	if (!wire_next(p, end, &f))
+		return ENVELOPE_E_MALFORMED;
+	if (f.type == WIRE_VARINT)
+		return set_number(e, f.field, f.number);
+	if (f.type == WIRE_BYTES)
+		return set_bytes(e, start, &f);
+	return f.field <= F_LATE_NS ? ENVELOPE_E_MALFORMED : 0;
+}
+
+/* The value of a number field: past it, NULL if malformed. */
+static inline const uint8_t *
+take_number(const uint8_t *p, const uint8_t *end, uint64_t *value)
+{
+	size_t n = wire_varint(p, end, value);
+
+	return n ? p + n : NULL;
+}
+
+/* The value of a field of bytes: past it, NULL if malformed. */
+static inline const uint8_t *
+take_bytes(const uint8_t *p, const uint8_t *end, const uint8_t **data,
+	uint32_t *size)
+{
+	uint64_t n;
+
+	p = take_number(p, end, &n);
+	if (!p || n > (size_t)(end - p))
+		return NULL;
+	*data = p;
+	*size = (uint32_t)n;
+	return p + n;
+}
+
+static inline const uint8_t *
+take_event(struct envelope *e, const uint8_t *p, const uint8_t *end, int *r)
+{
+	const uint8_t *data;
+	uint32_t size;
+
+	p = take_bytes(p, end, &data, &size);
+	if (!p)
+		return NULL;
+	e->event = (const char *)data;
+	e->event_size = (uint8_t)size;
+	if (size && !name_is_valid(e->event, size, ENVELOPE_EVENT_MAX))
+		*r = ENVELOPE_E_NAME;
+	return p;
+}
+
+#define TAG(field, type) ((field) << 3 | (type))
+
+/* One field at @p < @end: past it, NULL if malformed. The frequent ones here,
+ * in one switch on the tag. */
+static inline const uint8_t *
+decode_hot(struct envelope *e, const uint8_t *p, const uint8_t *end, int *r)
+{
+	switch (*p) {
+	case TAG(F_TO, WIRE_VARINT):
+		return take_number(p + 1, end, &e->to);
+	case TAG(F_EVENT, WIRE_BYTES):
+		return take_event(e, p + 1, end, r);
+	case TAG(F_PAYLOAD, WIRE_BYTES):
+		return take_bytes(p + 1, end, &e->payload, &e->payload_size);
+	case TAG(F_SEQ, WIRE_VARINT):
+		return take_number(p + 1, end, &e->seq);
+	case TAG(F_CALL, WIRE_VARINT):
+		return take_number(p + 1, end, &e->call);
+	case TAG(F_RE, WIRE_VARINT):
+		return take_number(p + 1, end, &e->re);
+	case TAG(F_ID, WIRE_VARINT):
+		return take_number(p + 1, end, &e->id);
+	case TAG(F_FROM, WIRE_VARINT):
+		return take_number(p + 1, end, &e->from);
+	default:
+		*r = decode_field(e, &p, end);
+		return p;
+	}
+}
+
 int
 envelope_decode(struct envelope *e, const uint8_t *data, size_t size)
 {
 	const uint8_t *p = data, *end = data + size;
+	int r = 0;
 
-	memset(e, 0, sizeof(*e));
+	envelope_init(e);
 	if (size > UINT32_MAX)
 		return ENVELOPE_E_MALFORMED;
 	while (p < end) {
-		const uint8_t *start = p;
-		struct wire_field f;
-		int r;
-
-		if (!wire_next(&p, end, &f))
+		p = decode_hot(e, p, end, &r);
+		if (!p)
 			return ENVELOPE_E_MALFORMED;
-		if (f.type == WIRE_VARINT)
-			r = set_number(e, f.field, f.number);
-		else if (f.type == WIRE_BYTES)
-			r = set_bytes(e, start, &f);
-		else
-			r = f.field <= F_LATE_NS ? ENVELOPE_E_MALFORMED : 0;
 		if (r)
 			return r;
 	}
@@ -230,6 +308,38 @@ put_bytes(uint8_t *p, enum field field, const void *data, size_t size)
 	return p + size;
 }
 
+/* The fields that a plain post or delivery does not have. */
+static uint8_t *
+put_rest(uint8_t *p, const struct envelope *e)
+{
+	p = put_number(p, F_TIMEOUT_MS, e->timeout_ms);
+	p = put_number(p, F_LEVEL, e->level);
+	p = put_number(p, F_FLAGS, e->flags);
+	p = put_number(p, F_ATTEMPT, e->attempt);
+	if (e->headers_size) {
+		memcpy(p, e->headers, e->headers_size);
+		p += e->headers_size;
+	}
+	if (e->late_ns) { /* the one field whose tag takes two bytes */
+		p += varint_put(p, TAG(F_LATE_NS, WIRE_VARINT));
+		p += varint_put(p, e->late_ns);
+	}
+	return p;
+}
+
+static inline bool
+has_rest(const struct envelope *e)
+{
+	return e->timeout_ms | e->level | e->flags | e->attempt |
+	       e->headers_size | e->late_ns;
+}
+
+static inline bool
+has_numbers(const struct envelope *e)
+{
+	return e->call | e->re | e->status | e->id | e->from;
+}
+
 size_t
 envelope_encode(const struct envelope *e, uint8_t *out)
 {
@@ -240,23 +350,15 @@ envelope_encode(const struct envelope *e, uint8_t *out)
 	p = put_bytes(p, F_EVENT, e->event, e->event_size);
 	p = put_bytes(p, F_PAYLOAD, e->payload, e->payload_size);
 	p = put_number(p, F_SEQ, e->seq);
-	p = put_number(p, F_CALL, e->call);
-	p = put_number(p, F_RE, e->re);
-	p = put_number(p, F_STATUS, e->status);
-	p = put_number(p, F_ID, e->id);
-	p = put_number(p, F_FROM, e->from);
-	p = put_number(p, F_TIMEOUT_MS, e->timeout_ms);
-	p = put_number(p, F_LEVEL, e->level);
-	p = put_number(p, F_FLAGS, e->flags);
-	p = put_number(p, F_ATTEMPT, e->attempt);
-	if (e->headers_size) {
-		memcpy(p, e->headers, e->headers_size);
-		p += e->headers_size;
+	if (has_numbers(e)) {
+		p = put_number(p, F_CALL, e->call);
+		p = put_number(p, F_RE, e->re);
+		p = put_number(p, F_STATUS, e->status);
+		p = put_number(p, F_ID, e->id);
+		p = put_number(p, F_FROM, e->from);
 	}
-	if (e->late_ns) { /* the one field whose tag takes two bytes */
-		p += varint_put(p, F_LATE_NS << 3 | WIRE_VARINT);
-		p += varint_put(p, e->late_ns);
-	}
+	if (has_rest(e))
+		p = put_rest(p, e);
 	return (size_t)(p - out);
 }
 
@@ -288,12 +390,49 @@ envelope_size(const struct envelope *e)
 	return n + (e->late_ns ? 2 + varint_size(e->late_ns) : 0);
 }
 
+/* Will its length take one byte? Large numbers can still make it two: what
+ * was encoded is looked at. */
+static inline bool
+is_small(const struct envelope *e)
+{
+	return (size_t)e->alias_size + e->event_size + e->payload_size +
+		       e->headers_size <
+	       0x60;
+}
+
+size_t
+envelope_encode_part(const struct envelope *e, uint8_t *out)
+{
+	size_t size;
+	uint8_t *p = out;
+
+	*p++ = FRAME_ENVELOPES_TAG;
+	if (is_small(e)) {
+		size = envelope_encode(e, p + 1);
+		if (size < 0x80) {
+			*p = (uint8_t)size;
+			return 2 + size;
+		}
+	}
+	size = envelope_size(e);
+	p += varint_put(p, size);
+	return (size_t)(p - out) + envelope_encode(e, p);
+}
+
 size_t
 envelope_encode_frame(const struct envelope *e, uint8_t *out)
 {
-	size_t size = envelope_size(e);
+	size_t size;
 	uint8_t *p = out;
 
+	if (is_small(e)) {
+		size = envelope_encode_part(e, p + 1);
+		if (size < 0x80) {
+			*p = (uint8_t)size;
+			return 1 + size;
+		}
+	}
+	size = envelope_size(e);
 	p += varint_put(p, 1 + varint_size(size) + size);
 	*p++ = FRAME_ENVELOPES_TAG;
 	p += varint_put(p, size);

@@ -1,6 +1,9 @@
 /* Framing: see frame.h. Pure functions over bytes, any thread. */
 #include "frame.h"
 
+#include <endian.h>
+#include <string.h>
+
 enum {
 	VARINT_MAX = 10,      /* bytes of a 64-bit varint */
 	FRAME_LENGTH_MAX = 5, /* bytes of a length: 35 bits are plenty */
@@ -28,11 +31,23 @@ varint_size(uint64_t value)
 	return (bits * 9 + 64) / 64;
 }
 
-size_t
-varint_get(const uint8_t *p, const uint8_t *end, uint64_t *value)
+/* Put seven bits of each byte together, the first byte lowest. */
+static uint64_t
+fold_sevens(uint64_t w)
+{
+	w = (w & UINT64_C(0x007f007f007f007f)) |
+	    (w & UINT64_C(0x7f007f007f007f00)) >> 1;
+	w = (w & UINT64_C(0x00003fff00003fff)) |
+	    (w & UINT64_C(0x3fff00003fff0000)) >> 2;
+	return (w & UINT64_C(0x000000000fffffff)) |
+	       (w & UINT64_C(0x0fffffff00000000)) >> 4;
+}
+
+/* Byte by byte: near the end of the data, and for nine or ten bytes. */
+static size_t
+varint_get_slowly(const uint8_t *p, size_t left, uint64_t *value)
 {
 	uint64_t v = 0;
-	size_t left = (size_t)(end - p);
 
 	for (size_t i = 0; i < left && i < VARINT_MAX; i++) {
 		v |= (uint64_t)(p[i] & 0x7f) << (7 * i);
@@ -42,6 +57,25 @@ varint_get(const uint8_t *p, const uint8_t *end, uint64_t *value)
 		}
 	}
 	return 0;
+}
+
+size_t
+varint_get(const uint8_t *p, const uint8_t *end, uint64_t *value)
+{
+	size_t left = (size_t)(end - p), n;
+	uint64_t w, stops;
+
+	if (left < sizeof(w))
+		return varint_get_slowly(p, left, value);
+	memcpy(&w, p, sizeof(w));
+	w = le64toh(w);
+	stops = ~w & UINT64_C(0x8080808080808080);
+	if (!stops)
+		return varint_get_slowly(p, left, value);
+	n = (size_t)__builtin_ctzll(stops) / 8 + 1;
+	w &= stops ^ (stops - 1); /* the bytes up to the one that stops */
+	*value = fold_sevens(w);
+	return n;
 }
 
 int
