@@ -1,0 +1,104 @@
+/* Sessions for people and programs: see session.h. One thread. */
+#include "session.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "ctl.h"
+
+void
+counter_write_json(struct json *j, int counter, uint64_t value)
+{
+	json_uint(j, evd_counter_name(counter), value);
+}
+
+static void
+write_counters(struct json *j, const struct evd_session *s)
+{
+	json_object(j, "events");
+	for (int i = 0; i < EVD_N_COUNTERS; i++)
+		counter_write_json(j, i, evd_session_counter(s, i));
+	json_object_end(j);
+}
+
+static void
+write_mailbox(struct json *j, const struct evd_session *s)
+{
+	json_object(j, "mailbox");
+	json_uint(j, "queued_bytes", evd_session_queued_bytes(s));
+	json_uint(j, "max_events", evd_session_max_events(s));
+	json_uint(j, "max_bytes", evd_session_max_bytes(s));
+	json_uint(j, "parked", evd_session_parked(s));
+	json_object_end(j);
+}
+
+static void
+write_peer(struct json *j, const struct evd_session *s)
+{
+	if (!evd_session_pid(s))
+		return;
+	json_object(j, "peer");
+	json_string(j, "name", evd_session_peer(s));
+	json_uint(j, "pid", evd_session_pid(s));
+	json_uint(j, "uid", evd_session_uid(s));
+	json_object_end(j);
+}
+
+static void
+write_aliases(struct json *j, const struct evd_session *s)
+{
+	const char *alias;
+
+	json_array(j, "aliases");
+	for (size_t i = 0; (alias = evd_session_alias(s, i)); i++)
+		json_string(j, NULL, alias);
+	json_array_end(j);
+}
+
+void
+session_write_json(struct json *j, const struct evd_session *s)
+{
+	json_object(j, NULL);
+	json_id(j, "id", evd_session_id(s));
+	write_aliases(j, s);
+	json_string(j, "kind", evd_session_kind(s));
+	json_string(j, "state", evd_session_state(s));
+	if (*evd_session_reason(s))
+		json_string(j, "reason", evd_session_reason(s));
+	json_uint(j, "restarts", evd_session_restarts(s));
+	if (evd_session_started_ns(s))
+		json_time(j, "started", evd_session_started_ns(s));
+	if (evd_session_restart_ns(s))
+		json_time(j, "restart", evd_session_restart_ns(s));
+	write_counters(j, s);
+	write_mailbox(j, s);
+	json_uint(j, "memory", evd_session_memory(s));
+	json_uint(j, "loop", evd_session_loop(s));
+	write_peer(j, s);
+	if (*evd_session_origin(s))
+		json_string(j, "origin", evd_session_origin(s));
+	json_object_end(j);
+	json_line_end(j);
+}
+
+enum table_style
+session_style(const struct evd_session *s)
+{
+	const char *state = evd_session_state(s);
+
+	if (strcmp(state, "up") == 0)
+		return TABLE_GOOD;
+	return strcmp(state, "failed") == 0 ? TABLE_BAD : TABLE_WARN;
+}
+
+void
+session_from(const struct evd_session *s, char *text, size_t size)
+{
+	if (*evd_session_origin(s))
+		snprintf(text, size, "%s", evd_session_origin(s));
+	else if (evd_session_pid(s))
+		snprintf(text, size, "%s[%" PRIu32 "]", evd_session_peer(s),
+			evd_session_pid(s));
+	else
+		snprintf(text, size, "-");
+}

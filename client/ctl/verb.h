@@ -1,0 +1,115 @@
+#pragma once
+/* The table of verbs and options: parsing, help, completions and the test of
+ * the man page all read it. Constant, any thread. */
+#include <stdbool.h>
+#include <stddef.h>
+
+struct ctl;
+
+/* What completes a word. */
+enum complete {
+	COMPLETE_NOTHING = 0,
+	COMPLETE_ALIAS,
+	COMPLETE_FILE,
+	COMPLETE_VERB,
+	COMPLETE_VALUES, /* option.values */
+	COMPLETE_SHELL,  /* option_shells */
+};
+
+enum option_id {
+	OPT_END = 0, /* ends a list */
+	/* of every verb */
+	OPT_SOCKET,
+	OPT_USER,
+	OPT_SYSTEM,
+	OPT_TIMEOUT,
+	OPT_JSON,
+	OPT_NO_LEGEND,
+	OPT_COLOR,
+	OPT_QUIET,
+	OPT_VERBOSE,
+	OPT_HELP,
+	OPT_VERSION,
+	/* payload */
+	OPT_DATA,
+	OPT_FILE,
+	OPT_LINES,
+	OPT_NULL,
+	OPT_HEX,
+	OPT_BASE64,
+	/* of some */
+	OPT_WAIT,
+	OPT_NO_WAIT,
+	OPT_HEADER,
+	OPT_IN,
+	OPT_AT,
+	OPT_EVERY,
+	OPT_RAW,
+	OPT_EXEC,
+	OPT_REPLY_WITH,
+	OPT_COUNT,
+	OPT_NAME,
+	OPT_RECONNECT,
+	OPT_NULL_OUT,
+	OPT_ALL,
+	OPT_PREVIEW,
+	OPT_TIMES,
+	OPT_INTERVAL,
+	N_OPTIONS,
+};
+
+struct option_spec {
+	const char *name; /* without the dashes */
+	char letter;      /* 0: none */
+	const char *arg;  /* its argument in the help; NULL: takes none */
+	const char *help;
+	const char *values; /* the only ones, between spaces; NULL: any */
+	enum complete complete;
+};
+
+enum {
+	VERB_MAX_OPTIONS = 24,
+};
+
+struct verb {
+	const char *name;
+	const char *args;    /* its words in the help */
+	const char *summary; /* one line */
+	const char *details; /* lines of the help, may be NULL */
+	unsigned char options[VERB_MAX_OPTIONS]; /* enum option_id */
+	int min_words, max_words;                /* -1: any number */
+	enum complete complete[2];   /* of its first word, and of the others */
+	int (*run)(struct ctl *ctl); /* returns the exit code */
+};
+
+extern const struct option_spec option_specs[N_OPTIONS];
+extern const unsigned char global_options[];
+extern const struct verb verbs[]; /* ends with a NULL name */
+extern const char verb_shells[];  /* that completion knows */
+
+const struct verb *verb_find(const char *name); /* NULL: none */
+/* The one most like @name; NULL: none is. */
+const struct verb *verb_like(const char *name);
+/* An option of @verb or of every verb, by its name or letter; OPT_END: none.
+ * @verb may be NULL. */
+enum option_id verb_option(const struct verb *verb, const char *name);
+enum option_id verb_option_letter(const struct verb *verb, char letter);
+/* Word number @i of @values, @size bytes; NULL past the last. */
+const char *values_at(const char *values, size_t i, size_t *size);
+/* The index of @word in @values; -1: it is not there. */
+int values_index(const char *values, const char *word);
+
+int verb_post(struct ctl *ctl);
+int verb_call(struct ctl *ctl);
+int verb_bind(struct ctl *ctl);
+int verb_delay(struct ctl *ctl);
+int verb_cancel(struct ctl *ctl);
+int verb_list(struct ctl *ctl);
+int verb_status(struct ctl *ctl);
+int verb_timers(struct ctl *ctl);
+int verb_reload(struct ctl *ctl);
+int verb_restart(struct ctl *ctl);
+int verb_ping(struct ctl *ctl);
+int verb_version(struct ctl *ctl);
+int verb_completion(struct ctl *ctl);
+int verb_help(struct ctl *ctl);

@@ -1,0 +1,92 @@
+/* eventctl post: see post.h. One thread. */
+#include "post.h"
+
+#include "verb.h"
+
+static void
+print_json(const struct post *post, struct ctl *ctl, size_t size)
+{
+	struct json *j = &ctl->json;
+
+	json_object(j, NULL);
+	json_string(j, "alias", post->alias);
+	json_string(j, "event", post->event);
+	json_string(j, "level", post->level);
+	json_uint(j, "size", size);
+	json_object_end(j);
+	json_line_end(j);
+}
+
+static int
+post_one(struct post *post, struct ctl *ctl)
+{
+	size_t size;
+	char *data;
+	int r;
+
+	r = payload_read(
+		&post->payload, ctl, evd_max_payload(ctl->evd), &data, &size);
+	if (r)
+		return r;
+	r = evd_post_wait(
+		ctl->evd, post->alias, post->event, data, size, &post->opt);
+	if (r < 0)
+		return ctl_fail_evd(ctl);
+	if (ctl->as_json)
+		print_json(post, ctl, size);
+	else
+		ctl_detail(ctl, "%s %s: %zu bytes %s", post->alias, post->event,
+			size, post->level);
+	return 0;
+}
+
+static int
+parse_options(struct post *post, struct ctl *ctl)
+{
+	const char *values = option_specs[OPT_WAIT].values;
+
+	post->alias = ctl->subject = ctl_word(ctl, 0);
+	post->event = ctl_word(ctl, 1);
+	post->level = ctl_value(ctl, OPT_WAIT);
+	if (!post->level)
+		post->level = "accepted";
+	post->opt.size = sizeof(post->opt);
+	post->opt.level = (uint32_t)values_index(values, post->level);
+	post->opt.flags = ctl_has(ctl, OPT_NO_WAIT) ? EVD_POST_NO_WAIT : 0;
+	post->opt.timeout_ms = ctl->timeout_ms;
+	return ctl_check_event(ctl);
+}
+
+static int
+run(struct post *post, struct ctl *ctl)
+{
+	int r = parse_options(post, ctl);
+
+	if (r == 0)
+		r = headers_init(&post->headers, ctl);
+	if (r == 0)
+		r = payload_open(&post->payload, ctl, 2);
+	if (r == 0)
+		r = ctl_connect(ctl);
+	if (r)
+		return r;
+	post->opt.headers = post->headers.at;
+	post->opt.n_headers = post->headers.n;
+	return post->payload.records ? post_stream(post, ctl)
+				     : post_one(post, ctl);
+}
+
+int
+verb_post(struct ctl *ctl)
+{
+	struct post post = {.payload.fd = -1};
+	int r;
+
+	if (ctl_has(ctl, OPT_IN) || ctl_has(ctl, OPT_AT) ||
+		ctl_has(ctl, OPT_EVERY))
+		return later_run(ctl);
+	r = run(&post, ctl);
+	payload_deinit(&post.payload);
+	headers_deinit(&post.headers);
+	return r;
+}

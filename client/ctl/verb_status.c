@@ -1,0 +1,284 @@
+/* eventctl status: one session, or the daemon, and what to do if it is not as
+ * it should be. One thread. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "ctl.h"
+#include "session.h"
+#include "table.h"
+#include "text.h"
+#include "when.h"
+
+enum {
+	TITLE_WIDTH = 10,
+};
+
+static void
+print_title(struct ctl *ctl, const char *title)
+{
+	fprintf(ctl->out, "%*s: ", TITLE_WIDTH, title);
+}
+
+__attribute__((format(printf, 3, 4))) static void
+print_field(struct ctl *ctl, const char *title, const char *format, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	print_title(ctl, title);
+	escape_text(ctl->out, text);
+	fputc('\n', ctl->out);
+}
+
+/* A text of several lines, each below the other. */
+static void
+print_lines(struct ctl *ctl, const char *title, const char *text)
+{
+	size_t n;
+
+	for (; *text; title = "", text += n, text += *text == '\n') {
+		n = strcspn(text, "\n");
+		if (*title)
+			print_title(ctl, title);
+		else
+			fprintf(ctl->out, "%*s", TITLE_WIDTH + 2, "");
+		escape_write(ctl->out, text, n, 0);
+		fputc('\n', ctl->out);
+	}
+}
+
+static void
+print_time(struct ctl *ctl, const char *title, int64_t ns)
+{
+	char at[WHEN_TEXT_SIZE], span[WHEN_TEXT_SIZE];
+	int64_t now = when_now_ns();
+
+	if (ns == 0)
+		return;
+	when_format_local(ns, at, sizeof(at));
+	span_format(ns < now ? now - ns : ns - now, span, sizeof(span));
+	print_field(
+		ctl, title, ns < now ? "%s (%s ago)" : "%s (in %s)", at, span);
+}
+
+/* "accepted 12, handled 10 ...": those that are not 0. */
+static void
+print_counters(struct ctl *ctl, const uint64_t counters[EVD_N_COUNTERS])
+{
+	const char *between = "";
+
+	print_title(ctl, "Events");
+	for (int i = 0; i < EVD_N_COUNTERS; i++) {
+		if (counters[i] == 0 && i != EVD_COUNTER_ACCEPTED &&
+			i != EVD_COUNTER_HANDLED)
+			continue;
+		fprintf(ctl->out, "%s%" PRIu64 " %s", between, counters[i],
+			evd_counter_name(i));
+		between = ", ";
+	}
+	fputc('\n', ctl->out);
+}
+
+/* ---- a session ---- */
+
+static void
+print_state(struct ctl *ctl, const struct evd_session *s)
+{
+	enum table_style style = session_style(s);
+
+	print_title(ctl, "State");
+	fputs(style_begin(style, ctl->color), ctl->out);
+	escape_text(ctl->out, evd_session_state(s));
+	fputs(style_end(style, ctl->color), ctl->out);
+	if (evd_session_restarts(s))
+		fprintf(ctl->out, ", restarted %" PRIu32 " times",
+			evd_session_restarts(s));
+	fputc('\n', ctl->out);
+	print_lines(ctl, "Reason", evd_session_reason(s));
+}
+
+/* What can be done about a session that is not up. */
+static void
+print_remedy(struct ctl *ctl, const struct evd_session *s, const char *alias)
+{
+	const char *state = evd_session_state(s);
+	const char *origin = evd_session_origin(s);
+
+	if (strcmp(state, "failed") == 0)
+		print_field(ctl, "To do", "%s%s%seventctl restart %s",
+			*origin ? "put it right (" : "", *origin ? origin : "",
+			*origin ? "), then: " : "", alias);
+	else if (strcmp(state, "backoff") == 0)
+		print_field(ctl, "To do",
+			"wait, or start it now: eventctl restart %s", alias);
+}
+
+static void
+print_mailbox(struct ctl *ctl, const struct evd_session *s)
+{
+	char used[32], max[32];
+
+	size_format(evd_session_queued_bytes(s), used, sizeof(used));
+	size_format(evd_session_max_bytes(s), max, sizeof(max));
+	print_field(ctl, "Mailbox",
+		"%" PRIu64 " of %" PRIu64 " events, %s of %s",
+		evd_session_counter(s, EVD_COUNTER_QUEUED),
+		evd_session_max_events(s), used, max);
+	if (evd_session_parked(s))
+		print_field(ctl, "Waiting", "%" PRIu64 " posts for room",
+			evd_session_parked(s));
+}
+
+static void
+print_aliases(struct ctl *ctl, const struct evd_session *s)
+{
+	const char *alias;
+
+	if (evd_session_n_aliases(s) < 2)
+		return;
+	print_title(ctl, "Aliases");
+	for (size_t i = 0; (alias = evd_session_alias(s, i)); i++) {
+		fputs(i ? ", " : "", ctl->out);
+		escape_text(ctl->out, alias);
+	}
+	fputc('\n', ctl->out);
+}
+
+static void
+print_origin(struct ctl *ctl, const struct evd_session *s)
+{
+	if (evd_session_pid(s))
+		print_field(ctl, "Peer",
+			"%s, process %" PRIu32 " of uid %" PRIu32,
+			evd_session_peer(s), evd_session_pid(s),
+			evd_session_uid(s));
+	if (*evd_session_origin(s))
+		print_field(ctl, "File", "%s", evd_session_origin(s));
+}
+
+static void
+print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
+{
+	uint64_t counters[EVD_N_COUNTERS];
+	char memory[32];
+
+	for (int i = 0; i < EVD_N_COUNTERS; i++)
+		counters[i] = evd_session_counter(s, i);
+	size_format(evd_session_memory(s), memory, sizeof(memory));
+	escape_text(ctl->out, alias);
+	fputc('\n', ctl->out);
+	print_state(ctl, s);
+	print_time(ctl, "Restart", evd_session_restart_ns(s));
+	print_remedy(ctl, s, alias);
+	print_time(ctl, "Started", evd_session_started_ns(s));
+	print_field(ctl, "Session", "%" PRIu64 ", kind %s, loop %" PRIu32,
+		evd_session_id(s), evd_session_kind(s), evd_session_loop(s));
+	print_aliases(ctl, s);
+	print_origin(ctl, s);
+	print_counters(ctl, counters);
+	print_mailbox(ctl, s);
+	print_field(ctl, "Memory", "%s", memory);
+}
+
+/* ---- the daemon ---- */
+
+static void
+daemon_json(struct json *j, const struct evd_daemon *d)
+{
+	json_object(j, NULL);
+	json_string(j, "server", evd_daemon_server(d));
+	json_string(j, "state", evd_daemon_state(d));
+	json_uint(j, "pid", evd_daemon_pid(d));
+	json_time(j, "started", evd_daemon_started_ns(d));
+	json_uint(j, "loops", evd_daemon_loops(d));
+	json_uint(j, "sessions", evd_daemon_sessions(d));
+	json_uint(j, "failed", evd_daemon_failed(d));
+	json_uint(j, "connections", evd_daemon_connections(d));
+	json_object(j, "events");
+	for (int i = 0; i < EVD_N_COUNTERS; i++)
+		counter_write_json(j, i, evd_daemon_counter(d, i));
+	json_object_end(j);
+	json_uint(j, "late_replies", evd_daemon_late_replies(d));
+	json_uint(j, "memory", evd_daemon_memory(d));
+	json_object_end(j);
+	json_line_end(j);
+}
+
+static void
+print_sessions(struct ctl *ctl, const struct evd_daemon *d)
+{
+	uint64_t failed = evd_daemon_failed(d);
+
+	print_field(ctl, "Sessions", "%" PRIu64 ", %" PRIu64 " failed%s",
+		evd_daemon_sessions(d), failed,
+		failed ? ": eventctl list shows which" : "");
+}
+
+static void
+print_daemon(struct ctl *ctl, const struct evd_daemon *d)
+{
+	uint64_t counters[EVD_N_COUNTERS];
+	char memory[32];
+
+	for (int i = 0; i < EVD_N_COUNTERS; i++)
+		counters[i] = evd_daemon_counter(d, i);
+	size_format(evd_daemon_memory(d), memory, sizeof(memory));
+	escape_text(ctl->out, evd_daemon_server(d));
+	fputc('\n', ctl->out);
+	print_field(ctl, "State", "%s", evd_daemon_state(d));
+	print_time(ctl, "Started", evd_daemon_started_ns(d));
+	print_field(ctl, "Socket", "%s", evd_socket(ctl->evd));
+	print_field(ctl, "Process", "%" PRIu32 ", %" PRIu32 " loops, %s",
+		evd_daemon_pid(d), evd_daemon_loops(d), memory);
+	print_sessions(ctl, d);
+	print_field(ctl, "Clients", "%" PRIu64, evd_daemon_connections(d));
+	print_counters(ctl, counters);
+	if (evd_daemon_late_replies(d))
+		print_field(ctl, "Late", "%" PRIu64 " replies",
+			evd_daemon_late_replies(d));
+}
+
+static int
+print_report(
+	struct ctl *ctl, const struct evd_report *report, const char *alias)
+{
+	const struct evd_session *s = evd_report_session(report);
+	const struct evd_daemon *d = evd_report_daemon(report);
+
+	if (alias ? !s : !d)
+		return ctl_fail(ctl, EVD_STATUS_PROTOCOL,
+			"the daemon's report lacks what was asked for");
+	if (ctl->as_json && alias)
+		session_write_json(&ctl->json, s);
+	else if (ctl->as_json)
+		daemon_json(&ctl->json, d);
+	else if (alias)
+		print_session(ctl, s, alias);
+	else
+		print_daemon(ctl, d);
+	return 0;
+}
+
+int
+verb_status(struct ctl *ctl)
+{
+	const char *alias = ctl->subject = ctl_word(ctl, 0);
+	struct evd_report *report;
+	int r = 0;
+
+	if (alias)
+		r = ctl_check_name(ctl, "alias", alias, EVD_ALIAS_MAX);
+	if (r == 0)
+		r = ctl_connect(ctl);
+	if (r)
+		return r;
+	if (evd_status(ctl->evd, alias, &report) < 0)
+		return ctl_fail_evd(ctl);
+	r = print_report(ctl, report, alias);
+	evd_report_free(report);
+	return r;
+}

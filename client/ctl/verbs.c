@@ -1,0 +1,402 @@
+/* The table of verbs and options: see verb.h. Constant, any thread. */
+#include "verb.h"
+
+#include <string.h>
+
+const char verb_shells[] = "bash zsh fish";
+
+const struct option_spec option_specs[N_OPTIONS] = {
+	[OPT_SOCKET] = {"socket", 0, "PATH",
+		"the daemon's socket; goes before $EVENTD_SOCKET", NULL,
+		COMPLETE_FILE},
+	[OPT_USER] = {"user", 0, NULL, "talk to this user's own daemon", NULL,
+		0},
+	[OPT_SYSTEM] = {"system", 0, NULL, "talk to the system's daemon", NULL,
+		0},
+	[OPT_TIMEOUT] = {"timeout", 0, "SPAN",
+		"wait so long at most: 5s, 2min, infinity (default 30s)", NULL,
+		0},
+	[OPT_JSON] = {"json", 'j', NULL, "print JSON, one object a line", NULL,
+		0},
+	[OPT_NO_LEGEND] = {"no-legend", 0, NULL,
+		"print tables without heading and summary", NULL, 0},
+	[OPT_COLOR] = {"color", 0, "WHEN", "auto, always or never",
+		"auto always never", COMPLETE_VALUES},
+	[OPT_QUIET] = {"quiet", 'q', NULL, "no notes on stderr, errors alone",
+		NULL, 0},
+	[OPT_VERBOSE] = {"verbose", 'v', NULL, "more notes on stderr", NULL, 0},
+	[OPT_HELP] = {"help", 'h', NULL, "explain the verb", NULL, 0},
+	[OPT_VERSION] = {"version", 0, NULL, "print the version of eventctl",
+		NULL, 0},
+
+	[OPT_DATA] = {"data", 'd', "TEXT", "the payload is TEXT, as it stands",
+		NULL, 0},
+	[OPT_FILE] = {"file", 'f', "FILE",
+		"the payload is what FILE holds; -: standard input", NULL,
+		COMPLETE_FILE},
+	[OPT_LINES] = {"lines", 0, NULL,
+		"an event for each line of the input, without its line feed",
+		NULL, 0},
+	[OPT_NULL] = {"null", '0', NULL,
+		"an event for each part of the input that a NUL byte ends",
+		NULL, 0},
+	[OPT_HEX] = {"hex", 0, NULL, "the payload is given in hexadecimal",
+		NULL, 0},
+	[OPT_BASE64] = {"base64", 0, NULL, "the payload is given in base64",
+		NULL, 0},
+
+	[OPT_WAIT] = {"wait", 0, "LEVEL",
+		"wait until it is accepted (default), durable, delivered or "
+		"handled",
+		"accepted durable delivered handled", COMPLETE_VALUES},
+	[OPT_NO_WAIT] = {"no-wait", 0, NULL,
+		"fail at once if the mailbox is full", NULL, 0},
+	[OPT_HEADER] = {"header", 'H', "NAME=VALUE",
+		"add a header; may be given several times", NULL, 0},
+	[OPT_IN] = {"in", 0, "SPAN", "due so long after now: 90s, '1h 30min'",
+		NULL, 0},
+	[OPT_AT] = {"at", 0, "TIME",
+		"due then: 2026-12-24T18:00:00Z, '2026-12-24 18:00' or "
+		"@1798131600",
+		NULL, 0},
+	[OPT_EVERY] = {"every", 0, "SPAN", "and then again every so often",
+		NULL, 0},
+	[OPT_RAW] = {"raw", 0, NULL, "print payload bytes as they are", NULL,
+		0},
+	[OPT_EXEC] = {"exec", 'x', "COMMAND",
+		"run COMMAND by /bin/sh for each event", NULL, 0},
+	[OPT_REPLY_WITH] = {"reply-with", 0, "TEXT", "answer calls with TEXT",
+		NULL, 0},
+	[OPT_COUNT] = {"count", 'n', "N", "end after N events", NULL, 0},
+	[OPT_NAME] = {"name", 0, "NAME",
+		"call this program so in eventctl list", NULL, 0},
+	[OPT_RECONNECT] = {"reconnect", 0, NULL,
+		"connect and bind again when the connection is lost", NULL, 0},
+	[OPT_NULL_OUT] = {"null", '0', NULL,
+		"end each payload of --raw with a NUL byte, not a line feed",
+		NULL, 0},
+	[OPT_ALL] = {"all", 'a', NULL, "also sessions without an alias", NULL,
+		0},
+	[OPT_PREVIEW] = {"preview", 0, NULL, "only tell what would change",
+		NULL, 0},
+	[OPT_TIMES] = {"count", 'n', "N", "so many times (default 1)", NULL, 0},
+	[OPT_INTERVAL] = {"interval", 0, "SPAN",
+		"pause between two (default 1s)", NULL, 0},
+};
+
+const unsigned char global_options[] = {
+	OPT_SOCKET,
+	OPT_USER,
+	OPT_SYSTEM,
+	OPT_TIMEOUT,
+	OPT_JSON,
+	OPT_NO_LEGEND,
+	OPT_COLOR,
+	OPT_QUIET,
+	OPT_VERBOSE,
+	OPT_HELP,
+	OPT_VERSION,
+	OPT_END,
+};
+
+#define PAYLOAD_HELP                                                          \
+	"The payload is DATA, or what --data, --file or - (standard input)\n" \
+	"say, or else empty. Words of the form NAME=VALUE and NAME:=JSON\n"   \
+	"make a JSON object; to send such text as it stands, use --data.\n"
+
+#define PAYLOAD_OPTIONS OPT_DATA, OPT_FILE, OPT_HEX, OPT_BASE64
+
+const struct verb verbs[] = {
+	{
+		"post",
+		"ALIAS EVENT [DATA...]",
+		"send an event",
+		PAYLOAD_HELP
+		"\n"
+		"Ends with 0 once the event is accepted, or what --wait says.\n"
+		"With --lines or --null and empty input nothing is sent.\n"
+		"With --in or --at it is sent later, as by delay.\n",
+		{PAYLOAD_OPTIONS, OPT_LINES, OPT_NULL, OPT_WAIT, OPT_NO_WAIT,
+			OPT_HEADER, OPT_IN, OPT_AT, OPT_EVERY},
+		2,
+		-1,
+		{COMPLETE_ALIAS, COMPLETE_NOTHING},
+		verb_post,
+	},
+	{
+		"call",
+		"ALIAS EVENT [DATA...]",
+		"send an event and print the reply",
+		PAYLOAD_HELP
+		"\n"
+		"On a terminal control characters of the reply are escaped\n"
+		"and a line feed is added if there is none at its end.\n"
+		"Elsewhere, and with --raw, the bytes are printed as they\n"
+		"are. Without --timeout the deadline is the daemon's default\n"
+		"for calls.\n",
+		{PAYLOAD_OPTIONS, OPT_RAW},
+		2,
+		-1,
+		{COMPLETE_ALIAS, COMPLETE_NOTHING},
+		verb_call,
+	},
+	{
+		"bind",
+		"ALIAS...",
+		"take aliases and print their events",
+		"Prints a line for each event: its alias if several are bound,\n"
+		"its name, its payload with what is not printable escaped.\n"
+		"\n"
+		"--exec runs COMMAND instead, for one event at a time: the\n"
+		"payload is its standard input; EVENTD_ALIAS, EVENTD_EVENT,\n"
+		"EVENTD_ID, EVENTD_FROM, EVENTD_ATTEMPT and, for a call,\n"
+		"EVENTD_CALL are its environment. What it prints is the reply\n"
+		"to a call; if it ends with another status than 0, the call\n"
+		"fails with that text. Without --exec and --reply-with calls\n"
+		"get an empty reply. What is not handled when eventctl ends\n"
+		"goes back to the daemon.\n",
+		{OPT_EXEC, OPT_REPLY_WITH, OPT_COUNT, OPT_NAME, OPT_RECONNECT,
+			OPT_RAW, OPT_NULL_OUT},
+		1,
+		-1,
+		{COMPLETE_ALIAS, COMPLETE_ALIAS},
+		verb_bind,
+	},
+	{
+		"delay",
+		"ALIAS EVENT [DATA...] --in SPAN | --at TIME [--every SPAN]",
+		"send an event later, print the timer's id",
+		PAYLOAD_HELP,
+		{OPT_IN, OPT_AT, OPT_EVERY, PAYLOAD_OPTIONS, OPT_HEADER},
+		2,
+		-1,
+		{COMPLETE_ALIAS, COMPLETE_NOTHING},
+		verb_delay,
+	},
+	{
+		"cancel",
+		"ID...",
+		"take timers back",
+		NULL,
+		{OPT_END},
+		1,
+		-1,
+		{COMPLETE_NOTHING, COMPLETE_NOTHING},
+		verb_cancel,
+	},
+	{
+		"list",
+		"[PREFIX]",
+		"list the sessions",
+		"Only those with an alias that begins with PREFIX, if given.\n",
+		{OPT_ALL},
+		0,
+		1,
+		{COMPLETE_ALIAS, COMPLETE_NOTHING},
+		verb_list,
+	},
+	{
+		"status",
+		"[ALIAS]",
+		"show a session, or the daemon",
+		NULL,
+		{OPT_END},
+		0,
+		1,
+		{COMPLETE_ALIAS, COMPLETE_NOTHING},
+		verb_status,
+	},
+	{
+		"timers",
+		"[ALIAS]",
+		"list the timers, the next one first",
+		"Only those of ALIAS, if given.\n",
+		{OPT_END},
+		0,
+		1,
+		{COMPLETE_ALIAS, COMPLETE_NOTHING},
+		verb_timers,
+	},
+	{
+		"reload",
+		"",
+		"read the configuration again, apply what changed",
+		"If the configuration is wrong, the old one stays.\n",
+		{OPT_PREVIEW},
+		0,
+		0,
+		{COMPLETE_NOTHING, COMPLETE_NOTHING},
+		verb_reload,
+	},
+	{
+		"restart",
+		"ALIAS...",
+		"start failed sessions now, with a fresh budget",
+		NULL,
+		{OPT_END},
+		1,
+		-1,
+		{COMPLETE_ALIAS, COMPLETE_ALIAS},
+		verb_restart,
+	},
+	{
+		"ping",
+		"",
+		"see whether the daemon answers, and how fast",
+		NULL,
+		{OPT_TIMES, OPT_INTERVAL},
+		0,
+		0,
+		{COMPLETE_NOTHING, COMPLETE_NOTHING},
+		verb_ping,
+	},
+	{
+		"version",
+		"",
+		"print the versions of eventctl and the daemon",
+		NULL,
+		{OPT_END},
+		0,
+		0,
+		{COMPLETE_NOTHING, COMPLETE_NOTHING},
+		verb_version,
+	},
+	{
+		"completion",
+		"SHELL",
+		"print the completions for bash, zsh or fish",
+		"For example: eval \"$(eventctl completion bash)\"\n",
+		{OPT_END},
+		1,
+		2,
+		{COMPLETE_SHELL, COMPLETE_NOTHING},
+		verb_completion,
+	},
+	{
+		"help",
+		"[VERB]",
+		"explain a verb, or list them",
+		NULL,
+		{OPT_END},
+		0,
+		1,
+		{COMPLETE_VERB, COMPLETE_NOTHING},
+		verb_help,
+	},
+	{NULL, NULL, NULL, NULL, {OPT_END}, 0, 0, {0, 0}, NULL},
+};
+
+const struct verb *
+verb_find(const char *name)
+{
+	for (const struct verb *v = verbs; v->name; v++)
+		if (strcmp(v->name, name) == 0)
+			return v;
+	return NULL;
+}
+
+enum { LIKE_MAX = 15 }; /* bytes of the words that are compared */
+
+static size_t
+least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Letters to add, drop or change to make one word of the other. */
+static size_t
+distance(const char *a, const char *b)
+{
+	size_t row[LIKE_MAX + 1], before, above;
+
+	for (size_t k = 0; k <= strlen(b); k++)
+		row[k] = k;
+	for (size_t i = 1; a[i - 1]; i++) {
+		before = row[0];
+		row[0] = i;
+		for (size_t k = 1; b[k - 1]; k++) {
+			above = row[k];
+			row[k] = least(least(row[k - 1], above) + 1,
+				before + (a[i - 1] != b[k - 1]));
+			before = above;
+		}
+	}
+	return row[strlen(b)];
+}
+
+const struct verb *
+verb_like(const char *name)
+{
+	const struct verb *best = NULL;
+	size_t best_distance = 3, d;
+
+	if (strlen(name) > LIKE_MAX)
+		return NULL;
+	for (const struct verb *v = verbs; v->name; v++) {
+		d = distance(name, v->name);
+		if (d < best_distance && d < strlen(v->name) - 1) {
+			best = v;
+			best_distance = d;
+		}
+	}
+	return best;
+}
+
+static enum option_id
+list_find(const unsigned char *ids, const char *name, char letter)
+{
+	const struct option_spec *spec;
+
+	for (; *ids != OPT_END; ids++) {
+		spec = &option_specs[*ids];
+		if (name ? strcmp(spec->name, name) == 0
+			 : spec->letter == letter)
+			return *ids;
+	}
+	return OPT_END;
+}
+
+enum option_id
+verb_option(const struct verb *verb, const char *name)
+{
+	enum option_id id = OPT_END;
+
+	if (verb)
+		id = list_find(verb->options, name, 0);
+	return id ? id : list_find(global_options, name, 0);
+}
+
+enum option_id
+verb_option_letter(const struct verb *verb, char letter)
+{
+	enum option_id id = OPT_END;
+
+	if (verb)
+		id = list_find(verb->options, NULL, letter);
+	return id ? id : list_find(global_options, NULL, letter);
+}
+
+const char *
+values_at(const char *values, size_t i, size_t *size)
+{
+	for (; *values; i--) {
+		*size = strcspn(values, " ");
+		if (i == 0)
+			return values;
+		values += *size;
+		values += strspn(values, " ");
+	}
+	return NULL;
+}
+
+int
+values_index(const char *values, const char *word)
+{
+	const char *value;
+	size_t size;
+
+	for (int i = 0; (value = values_at(values, (size_t)i, &size)); i++)
+		if (strlen(word) == size && memcmp(value, word, size) == 0)
+			return i;
+	return -1;
+}
