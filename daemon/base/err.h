@@ -25,21 +25,21 @@ err_raise_at(const char *file, int line, int r)
 /* It travels through here. */
 #define err_pass(r) (r)
 /* A positive code that was not to be expected here. */
-#define err_fold(r)                                                            \
+#define err_fold(r) \
 	((r) > 0 ? err_raise_at(__FILE__, __LINE__, -ENOTRECOVERABLE) : (r))
 
 /* CLEANUP(x_free) struct x *p: x_free(p) when p leaves its scope. */
 #define CLEANUP(fn) __attribute__((cleanup(fn##_cleanup)))
-#define CLEANUP_DEFINE(type, fn)                                               \
-	static inline void fn##_cleanup(type *p)                               \
-	{                                                                      \
-		if (*p)                                                        \
-			fn(*p);                                                \
+#define CLEANUP_DEFINE(type, fn)                 \
+	static inline void fn##_cleanup(type *p) \
+	{                                        \
+		if (*p)                          \
+			fn(*p);                  \
 	}
 /* Hand a CLEANUP variable over: its value, leaving NULL behind. */
-#define TAKE(p)                                                                \
-	__extension__({                                                        \
-		__typeof__(p) take_value = (p);                                \
-		(p) = NULL;                                                    \
-		take_value;                                                    \
+#define TAKE(p)                                 \
+	__extension__({                         \
+		__typeof__(p) take_value = (p); \
+		(p) = NULL;                     \
+		take_value;                     \
 	})

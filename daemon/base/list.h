@@ -8,10 +8,10 @@ struct list {
 	struct list *next, *prev;
 };
 
-#define container_of(ptr, type, member)                                        \
-	((type *)((char *)(ptr) - offsetof(type, member)))
-#define LIST_FOREACH(pos, head)                                                \
-	for (struct list *pos = (head)->next, *pos##_next = pos->next;         \
+#define container_of(ptr, type, member) \
+	((type *)((char *)(ptr)-offsetof(type, member)))
+#define LIST_FOREACH(pos, head)                                        \
+	for (struct list *pos = (head)->next, *pos##_next = pos->next; \
 		pos != (head); pos = pos##_next, pos##_next = pos->next)
 
 static inline void

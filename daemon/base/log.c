@@ -52,11 +52,15 @@ stderr_is_journal(void)
 	const char *stream = getenv("JOURNAL_STREAM");
 	uintmax_t device, inode;
 	struct stat st;
-	int end = 0;
+	char *end;
 
-	if (!stream ||
-		sscanf(stream, "%ju:%ju%n", &device, &inode, &end) != 2 ||
-		stream[end] != '\0')
+	if (!stream)
+		return false;
+	device = strtoumax(stream, &end, 10);
+	if (*end != ':')
+		return false;
+	inode = strtoumax(end + 1, &end, 10);
+	if (*end != '\0')
 		return false;
 	return fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device &&
 	       st.st_ino == inode;

@@ -268,7 +268,8 @@ test_what_passes_costs_what_is_promised(void **state)
 		allocator = arena_allocator(&a);
 		if (eventd__v1__frame__unpack(&allocator, b->size, b->data))
 			n_unpacked++;
-		assert_true(a.used <= 17 * PRESCAN_FIELD_COST + b->size);
+		assert_true(
+			a.used <= (size_t)17 * PRESCAN_FIELD_COST + b->size);
 		arena_deinit(&a);
 	}
 	assert_true(n_passed > 1000);
