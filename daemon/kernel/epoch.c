@@ -36,6 +36,7 @@ epoch_init(struct epoch *e)
 	e->n_readers = 0;
 	e->retired = NULL;
 	e->retired_tail = &e->retired;
+	atomic_init(&e->n_retired, 0);
 }
 
 static void
@@ -111,9 +112,11 @@ take_free(struct epoch *e)
 {
 	uint64_t oldest = e->retired ? oldest_seen(e) : 0;
 	struct epoch_item *first = e->retired, **link = &first;
+	size_t n = 0;
 
-	while (*link && (*link)->retired_at <= oldest)
+	for (; *link && (*link)->retired_at <= oldest; n++)
 		link = &(*link)->next;
+	atomic_fetch_sub_explicit(&e->n_retired, n, memory_order_relaxed);
 	e->retired = *link;
 	if (!e->retired)
 		e->retired_tail = &e->retired;
@@ -134,13 +137,14 @@ epoch_retire(struct epoch *e, struct epoch_item *item,
 		1 + atomic_fetch_add_explicit(&e->now, 1, memory_order_acq_rel);
 	*e->retired_tail = item;
 	e->retired_tail = &item->next;
+	atomic_fetch_add_explicit(&e->n_retired, 1, memory_order_relaxed);
 	out = take_free(e);
 	pthread_mutex_unlock(&e->lock);
 	free_chain(out);
 }
 
 void
-epoch_collect(struct epoch *e)
+epoch_collect_now(struct epoch *e)
 {
 	struct epoch_item *out;
 

@@ -29,6 +29,7 @@ struct epoch {
 	struct epoch_reader *readers[EPOCH_READERS_MAX];
 	size_t n_readers;
 	struct epoch_item *retired, **retired_tail;
+	_Atomic size_t n_retired; /* written under the lock */
 };
 
 void epoch_init(struct epoch *e);
@@ -67,5 +68,13 @@ epoch_offline(struct epoch_reader *r)
  * thread. Frees what has become free of earlier items as well. */
 void epoch_retire(struct epoch *e, struct epoch_item *item,
 	void (*free)(struct epoch_item *item));
-/* Free what has become free since; for an owner that has time. Any thread. */
-void epoch_collect(struct epoch *e);
+void epoch_collect_now(struct epoch *e);
+/* Free what has become free since, so that it does not wait for the next
+ * epoch_retire(); for an owner that has time. Cheap when nothing waits. Any
+ * thread. */
+static inline void
+epoch_collect(struct epoch *e)
+{
+	if (atomic_load_explicit(&e->n_retired, memory_order_relaxed) > 0)
+		epoch_collect_now(e);
+}

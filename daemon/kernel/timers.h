@@ -16,7 +16,7 @@ enum {
 	TIMERS_LEVELS = 6, /* 2^48 ticks: more than 64 bits of ns */
 	/* timers moved to finer slots by one call of timers_expire(), so that
 	 * a million in one slot do not stall their thread */
-	TIMERS_MOVES_MAX = 4096,
+	TIMERS_MOVES_MAX = 1024,
 };
 
 struct timer {
