@@ -10,6 +10,11 @@
 #include "base/log.h"
 #include "kernel/supervise.h"
 
+enum {
+	FIRE_MAX = 2048, /* timers in one turn */
+	EXPIRE_AGAIN_MS = 10,
+};
+
 int
 sched_init(struct sched *s, struct kernel *k, unsigned index,
 	const struct executor_ops *executor, void *executor_data)
@@ -115,7 +120,9 @@ settle(struct sched *s, struct msg *m, int status, const char *text)
 		return;
 	home = atomic_load_explicit(&poster->home, memory_order_relaxed);
 	if (home == s) {
-		poster->ops->settled(poster, m->seq, m->size, status, text);
+		if (poster->begun)
+			poster->ops->settled(
+				poster, m->seq, m->size, status, text);
 		return;
 	}
 	note = msg_new(
@@ -147,7 +154,7 @@ settled_arrived(struct sched *s, struct msg *note)
 {
 	struct session *poster = session_find(s->kernel, note->to);
 
-	if (poster && atomic_load(&poster->home) == s)
+	if (poster && atomic_load(&poster->home) == s && poster->begun)
 		poster->ops->settled(poster, note->seq, note->settled_size,
 			(int)note->status,
 			note->size ? (const char *)note->data : NULL);
@@ -183,17 +190,17 @@ void
 msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	int status, const char *text)
 {
-	if (m->call && !(m->flags & MSG_REPLIED)) {
-		if (status && !text)
-			text = sched_end_text(status);
-		sched_reply(s, m->call, status, text,
-			text ? (uint32_t)strlen(text) : 0);
-	}
-	if (m->flags & MSG_ACK)
-		settle(s, m, status, text);
+	/* Counted first: whoever is told may stop the owner. */
 	count_end(&s->counters, end);
 	if (owner)
 		count_end(&owner->counters, end);
+	if (status && !text)
+		text = sched_end_text(status);
+	if (m->call && !(m->flags & MSG_REPLIED))
+		sched_reply(s, m->call, status, text,
+			text ? (uint32_t)strlen(text) : 0);
+	if (m->flags & MSG_ACK)
+		settle(s, m, status, text);
 	if (end != MSG_END_HANDLED)
 		log_debug("event.ended",
 			"event_id=%" PRIu64 " event=%s to=%" PRIu64
@@ -301,10 +308,10 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 		m->flags &= (uint8_t)~MSG_MAY_PARK;
 	if (mailbox_push(&t->box, m))
 		return SCHED_E_FULL;
-	if (m->flags & MSG_ADMITTED)
-		admitted(s, t, m);
 	if (t->run == SESSION_IDLE && !t->queued)
 		sched_enqueue(s, t);
+	if (m->flags & MSG_ADMITTED)
+		admitted(s, t, m); /* last: its poster may stop @t */
 	return 0;
 }
 
@@ -425,8 +432,12 @@ void
 sched_call_expired(struct sched *s, struct call *call)
 {
 	static const char text[] = "no reply before the deadline";
+	int r = sched_reply(
+		s, call->id, EVD_STATUS_TIMEOUT, text, sizeof(text) - 1);
 
-	sched_reply(s, call->id, EVD_STATUS_TIMEOUT, text, sizeof(text) - 1);
+	if (r) /* out of memory: nobody else ends it, so try again */
+		timers_add(&s->timers, &call->timer,
+			s->now_ns + EXPIRE_AGAIN_MS * NS_PER_MS);
 }
 
 /* ---- a turn --------------------------------------------------------------- */
@@ -496,19 +507,26 @@ fire(struct sched *s, struct timer *timer)
 	}
 }
 
-static void
+/* Up to FIRE_MAX of them: true if there may be more that are due. */
+static bool
 fire_timers(struct sched *s)
 {
+	unsigned left = FIRE_MAX;
 	struct timer *timer;
 	uint64_t wall;
 
-	while ((timer = timers_expire(&s->timers, s->now_ns)))
+	while (left && (timer = timers_expire(&s->timers, s->now_ns))) {
 		fire(s, timer);
+		left--;
+	}
 	if (!s->wall_timers.n)
-		return;
+		return !left;
 	wall = clock_wall(s->kernel->clock);
-	while ((timer = timers_expire(&s->wall_timers, wall)))
+	while (left && (timer = timers_expire(&s->wall_timers, wall))) {
 		fire(s, timer);
+		left--;
+	}
+	return !left;
 }
 
 void
@@ -530,17 +548,18 @@ sched_turn(struct sched *s)
 {
 	int64_t left = s->kernel->limits.turn_budget;
 	struct session *t;
+	bool more;
 
 	s->now_ns = clock_now(s->kernel->clock);
 	take_inbox(s);
-	fire_timers(s);
+	more = fire_timers(s);
 	while (left > 0 && (t = s->run_head)) {
 		s->run_head = t->next;
 		left -= session_run(s, t);
 	}
 	sched_publish(s);
 	epoch_quiescent(&s->kernel->epoch, &s->reader);
-	return s->run_head ||
+	return more || s->run_head ||
 	       atomic_load_explicit(&s->inbox, memory_order_relaxed);
 }
 
@@ -555,13 +574,16 @@ sched_next_ns(const struct sched *s)
 	wall = timers_next_ns(&s->wall_timers);
 	wall_now = clock_wall(s->kernel->clock);
 	now = clock_now(s->kernel->clock);
-	wall = wall > wall_now ? now + (wall - wall_now) : now;
+	wall = wall > wall_now ? wall - wall_now : 0;
+	wall = wall < UINT64_MAX - now ? now + wall : UINT64_MAX;
 	return wall < next ? wall : next;
 }
 
 bool
 sched_sleep(struct sched *s)
 {
+	if (s->run_head || s->outbox_set)
+		return false;
 	epoch_offline(&s->reader);
 	atomic_store(&s->asleep, true);
 	if (!atomic_load(&s->inbox))
@@ -621,6 +643,7 @@ sched_deinit(struct sched *s)
 	struct session *t;
 
 	epoch_online(&s->kernel->epoch, &s->reader);
+	s->closing = true;
 	stop_all(s);
 	while ((t = s->run_head)) {
 		s->run_head = t->next;

@@ -56,6 +56,7 @@ struct sched {
 	uint64_t transit_in, transit_out; /* accepted events that moved home */
 	uint64_t queued;   /* admitted events now, all mailboxes */
 	uint32_t n_failed; /* sessions in the failed state */
+	bool closing;      /* sched_deinit() runs: no new sessions */
 	struct msg_queue outbox[KERNEL_LOOPS_MAX];
 	uint64_t outbox_set; /* bit i: outbox[i] holds something */
 	struct epoch_reader reader;
@@ -130,7 +131,7 @@ void sched_publish(struct sched *s);
 /* When the next timer wants a turn, in ns of the monotonic clock; UINT64_MAX:
  * never. The wall clock's timers are converted by the present offset. */
 uint64_t sched_next_ns(const struct sched *s);
-/* About to sleep: false if something came meanwhile, then do not. */
+/* About to sleep: false if something came since the turn, then do not. */
 bool sched_sleep(struct sched *s);
 void sched_awake(struct sched *s); /* no longer asleep; reads the clock */
 /* The wall clock was set. */

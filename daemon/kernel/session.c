@@ -1,5 +1,6 @@
 #include "kernel/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "kernel/sched.h"
 #include "kernel/supervise.h"
@@ -24,14 +26,17 @@ static struct session *
 slot_new(struct sessions *table)
 {
 	uint32_t slot = table->n_slots + 1;
-	_Atomic(struct session *) *where =
-		&table->chunks[slot >> SESSION_CHUNK_BITS];
-	struct session *chunk = atomic_load(where), *s;
+	_Atomic(struct session *) *where;
+	struct session *chunk, *s;
 
 	if (slot > SESSION_SLOT_MASK)
 		return NULL;
+	where = &table->chunks[slot >> SESSION_CHUNK_BITS];
+	chunk = atomic_load(where);
 	if (!chunk) {
-		chunk = calloc(1u << SESSION_CHUNK_BITS, sizeof(*chunk));
+		chunk = FAULT(session_chunk) ? NULL
+					     : calloc(1u << SESSION_CHUNK_BITS,
+						       sizeof(*chunk));
 		if (!chunk)
 			return NULL;
 		atomic_store_explicit(where, chunk, memory_order_release);
@@ -165,7 +170,8 @@ take_spec(struct session *s, struct session_spec *spec)
 {
 	s->spec = spec_ref(spec);
 	s->refuse = spec->refuse;
-	s->health = calloc(1, sizeof(*s->health));
+	s->health =
+		FAULT(session_health) ? NULL : calloc(1, sizeof(*s->health));
 	if (!s->health)
 		return err_raise(-ENOMEM);
 	s->health->session = s->id;
@@ -195,6 +201,7 @@ take_aliases(struct session *s)
 			why = NULL;
 		set_reason(s, why);
 		session_enter(s, SESSION_FAILED);
+		session_refuse_parked(s, EVD_STATUS_FAILED);
 		log_err("session.failed", "session=\"%s\" reason=\"%s\"",
 			spec->name ? spec->name : "", why ? why : "");
 		return;
@@ -205,7 +212,7 @@ struct session *
 session_new(struct sched *sched, const struct session_ops *ops,
 	struct session_spec *spec, void *state)
 {
-	struct session *s = slot_take(sched);
+	struct session *s = sched->closing ? NULL : slot_take(sched);
 
 	if (!s)
 		return NULL;
@@ -277,15 +284,19 @@ session_started(struct session *s)
 
 /* ---- one run ------------------------------------------------------------------ */
 
-static void
+static int
 run_control(struct sched *sched, struct session *s)
 {
+	int budget = (int)sched->kernel->limits.budget, n = 0;
 	struct msg *m;
 
-	while (s->begun && (m = msg_queue_pop(&s->control))) {
+	while (n < budget && s->begun && !s->stopping &&
+		(m = msg_queue_pop(&s->control))) {
 		s->ops->reply(s, m->seq, m);
 		msg_free(&sched->pool, m);
+		n++;
 	}
+	return n;
 }
 
 static void
@@ -310,6 +321,13 @@ leased(struct sched *sched, struct session *s, struct msg *m)
 	sched_settle_level(sched, m, MSG_LEVEL_DELIVERED);
 }
 
+/* Why it crashed, for those who wait for what it was handling. */
+static const char *
+crash_text(const struct session *s)
+{
+	return s->health ? s->health->reason : NULL;
+}
+
 static void
 run_one(struct sched *sched, struct session *s, struct msg *m)
 {
@@ -332,7 +350,8 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 		s->run = SESSION_ON_HOLD;
 		break;
 	case SESSION_CRASHED:
-		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED,
+			crash_text(s));
 		break;
 	case SESSION_UNHANDLED:
 		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_HANDLER,
@@ -371,6 +390,8 @@ has_more(const struct session *s)
 	       s->box.admitted.head;
 }
 
+static void finish(struct session *s);
+
 int
 session_run(struct sched *sched, struct session *s)
 {
@@ -385,12 +406,13 @@ session_run(struct sched *sched, struct session *s)
 	if (s->life == SESSION_STARTING && !s->begun)
 		start_now(sched, s);
 	if (s->control.head)
-		run_control(sched, s);
-	if (s->life == SESSION_UP && s->run == SESSION_IDLE && !s->exiting)
+		n += run_control(sched, s);
+	if (s->life == SESSION_UP && s->run == SESSION_IDLE && !s->exiting &&
+		!s->control.head)
 		n += run_events(sched, s);
 	sched->running = NULL;
-	if (s->exiting)
-		session_exit(s);
+	if (s->exiting && (s->stopping || s->run != SESSION_BUSY))
+		finish(s);
 	else if (has_more(s))
 		sched_enqueue(sched, s);
 	return n;
@@ -424,7 +446,8 @@ session_return(struct session *s, struct msg *m)
 	s->counters.leased--;
 	sched->counters.leased--;
 	sched->queued++;
-	m->attempt++;
+	if (m->attempt < UINT8_MAX)
+		m->attempt++;
 	mailbox_unpop(&s->box, m);
 	if (s->run == SESSION_IDLE)
 		sched_enqueue(sched, s);
@@ -439,17 +462,33 @@ session_wake(struct session *s)
 	sched_enqueue(home_of(s), s);
 }
 
+/* What somebody chose counts from now, however long the handler has run in
+ * this turn; the default counts from the turn and costs no look at the clock.
+ */
+static uint64_t
+deadline(struct sched *sched, uint64_t ms)
+{
+	uint64_t ns =
+		(uint64_t)sched->kernel->limits.call_timeout_ms * NS_PER_MS;
+	uint64_t now = sched->now_ns;
+
+	if (ms) {
+		now = clock_now(sched->kernel->clock);
+		ns = ms < UINT64_MAX / NS_PER_MS ? ms * NS_PER_MS : UINT64_MAX;
+	}
+	return ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
+}
+
 int
 session_call(struct session *s, struct msg *m, uint64_t token,
 	uint32_t timeout_ms, uint64_t *id)
 {
 	struct sched *sched = home_of(s);
-	const struct kernel_limits *limits = &sched->kernel->limits;
 	struct call *call;
 	uint64_t call_id;
 	int r;
 
-	if (s->n_calls >= limits->max_calls)
+	if (s->n_calls >= sched->kernel->limits.max_calls)
 		return SCHED_E_LIMIT;
 	call = calls_add(&sched->calls);
 	if (!call)
@@ -459,10 +498,7 @@ session_call(struct session *s, struct msg *m, uint64_t token,
 	call->incarnation = s->incarnation;
 	call->timer.type = TIMER_CALL;
 	call_id = call->id;
-	timers_add(&sched->timers, &call->timer,
-		sched->now_ns + (uint64_t)NS_PER_MS *
-					(timeout_ms ? timeout_ms
-						    : limits->call_timeout_ms));
+	timers_add(&sched->timers, &call->timer, deadline(sched, timeout_ms));
 	s->n_calls++;
 	if (m) {
 		m->call = call_id;
@@ -487,13 +523,13 @@ session_sleep(struct session *s, uint64_t token, uint64_t ms, uint64_t *id)
 	uint64_t call_id;
 	int r;
 
-	r = session_call(s, NULL, token, 1, &call_id);
+	r = session_call(s, NULL, token, 0, &call_id);
 	if (r)
 		return r;
 	call = calls_find(&sched->calls, call_id);
 	timers_remove(&sched->timers, &call->timer);
-	timers_add(
-		&sched->timers, &call->timer, sched->now_ns + ms * NS_PER_MS);
+	timers_add(&sched->timers, &call->timer,
+		ms ? deadline(sched, ms) : sched->now_ns);
 	if (id)
 		*id = call_id;
 	return 0;
@@ -505,25 +541,29 @@ session_forget(struct session *s, uint64_t id)
 	struct sched *sched = home_of(s);
 	struct call *call = calls_find(&sched->calls, id);
 
-	if (!call)
+	if (!call || call->session != s->id)
 		return;
 	timers_remove(&sched->timers, &call->timer);
+	if (call->incarnation == s->incarnation)
+		s->n_calls--;
 	calls_remove(&sched->calls, call);
-	s->n_calls--;
 }
 
 /* ---- the end ---------------------------------------------------------------------- */
 
-/* Free the kind's state; what it was handling ends as dead. */
+/* Free the kind's state; what it was handling ends as dead. Its life says
+ * STOPPING by now: whatever its stop() asks for is ignored, or, if it is to
+ * stop for good, left in `stopping`. */
 static void
 drop_state(struct session *s, bool crashed)
 {
 	struct sched *sched = home_of(s);
 	struct msg *m = TAKE(s->current);
 
-	if (s->begun)
+	if (s->begun) {
+		s->begun = false;
 		s->ops->stop(s, crashed);
-	s->begun = false;
+	}
 	s->incarnation++;
 	s->n_calls = 0;
 	s->run = SESSION_IDLE;
@@ -531,7 +571,8 @@ drop_state(struct session *s, bool crashed)
 	if (m) {
 		s->counters.leased--;
 		sched->counters.leased--;
-		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED,
+			crashed ? crash_text(s) : NULL);
 	}
 	while ((m = msg_queue_pop(&s->control)))
 		msg_free(&sched->pool, m);
@@ -541,10 +582,17 @@ void
 session_refuse_parked(struct session *s, int status)
 {
 	struct sched *sched = home_of(s);
+	char text[512];
 	struct msg *m;
 
+	if (!s->box.n_parked)
+		return;
+	if (status == EVD_STATUS_FAILED)
+		sched_explain(sched, SCHED_E_FAILED, s->id, text, sizeof(text));
+	else
+		snprintf(text, sizeof(text), "%s", sched_end_text(status));
 	while ((m = mailbox_pop_parked(&s->box)))
-		msg_end(sched, s, m, MSG_END_REFUSED, status, NULL);
+		msg_end(sched, s, m, MSG_END_REFUSED, status, text);
 }
 
 static void
@@ -580,52 +628,78 @@ retire(struct session *s)
 		slot_give(sched, s);
 }
 
+static void
+end(struct session *s)
+{
+	session_enter(s, SESSION_STOPPING);
+	drop_state(s, false);
+	retire(s);
+}
+
+/* It has asked to exit or to stop and no handler of it is active. */
+static void
+finish(struct session *s)
+{
+	s->exiting = false;
+	if (!s->stopping) {
+		session_enter(s, SESSION_STOPPING);
+		drop_state(s, false);
+		if (!s->stopping && supervise_ended(s, false))
+			return;
+	}
+	end(s);
+}
+
+/* A text for people: no script can make it long. */
+static char *
+reason_new(const char *format, va_list args)
+{
+	char text[SESSION_REASON_MAX];
+
+	vsnprintf(text, sizeof(text), format, args);
+	return strdup(text);
+}
+
 void
 session_fail(struct session *s, const char *format, ...)
 {
-	char *reason = NULL;
 	va_list args;
 
-	va_start(args, format);
-	if (vasprintf(&reason, format, args) < 0)
-		reason = NULL;
-	va_end(args);
-	set_reason(s, reason);
-	drop_state(s, true);
-	if (supervise_ended(s, true))
+	if (!s->begun) /* it has no state: it is in its stop() */
 		return;
-	s->exiting = true;
+	va_start(args, format);
+	set_reason(s, reason_new(format, args));
+	va_end(args);
+	session_enter(s, SESSION_STOPPING);
+	drop_state(s, true);
+	s->exiting = false;
+	if (!s->stopping && supervise_ended(s, true))
+		return;
+	s->exiting = s->stopping = true;
 	sched_enqueue(home_of(s), s);
 }
 
 void
 session_stop(struct session *s)
 {
-	if (s == home_of(s)->running) {
+	if (s->life == SESSION_DEAD)
+		return;
+	if (s == home_of(s)->running || s->life == SESSION_STOPPING) {
 		s->exiting = true;
 		s->stopping = true;
 		return;
 	}
-	if (s->life == SESSION_DEAD)
-		return;
-	session_enter(s, SESSION_STOPPING);
-	drop_state(s, false);
-	retire(s);
+	end(s);
 }
 
 void
 session_exit(struct session *s)
 {
-	s->exiting = true;
-	if (s == home_of(s)->running)
+	if (!s->begun)
 		return;
-	s->exiting = false;
-	if (!s->stopping) {
-		drop_state(s, false);
-		if (supervise_ended(s, false))
-			return;
-	}
-	session_stop(s);
+	s->exiting = true;
+	if (s != home_of(s)->running)
+		sched_enqueue(home_of(s), s);
 }
 
 static bool
@@ -656,7 +730,18 @@ drop_other_aliases(struct session *s, const struct session_spec *spec)
 void
 session_restart(struct session *s, struct session_spec *spec)
 {
-	drop_state(s, s->life != SESSION_UP);
+	bool crashed = s->life != SESSION_UP;
+
+	assert(s->spec && s != home_of(s)->running);
+	if (s->life >= SESSION_STOPPING)
+		return;
+	session_enter(s, SESSION_STOPPING);
+	drop_state(s, crashed);
+	if (s->stopping) {
+		end(s);
+		return;
+	}
+	s->exiting = false;
 	supervise_reset(s);
 	session_enter(s, SESSION_STARTING);
 	if (spec && s->spec != spec) {

@@ -54,6 +54,8 @@ struct session_ops {
 	size_t (*memory)(const struct session *s); /* bytes of the state */
 };
 
+enum { SESSION_REASON_MAX = 2048 }; /* bytes of why it failed, with NUL */
+
 enum session_life {
 	SESSION_STARTING,
 	SESSION_UP,
@@ -177,10 +179,12 @@ void session_forget(struct session *s, uint64_t call);
  * go, the id is retired. Deferred to the end of the run if it is running. */
 void session_stop(struct session *s);
 /* It asked to end by itself: as session_stop(), but Restart=always starts it
- * again. Takes effect when its handler has returned. */
+ * again. Takes effect when its handler has returned, however often it waits
+ * until then. */
 void session_exit(struct session *s);
 /* Start again now, with a fresh budget: a failed, backing-off or running one
- * (its state is stopped first). The mailbox stays. */
+ * (its state is stopped first), but not from its own handler. It was made with
+ * a spec. The mailbox stays. */
 void session_restart(struct session *s, struct session_spec *spec);
 const char *session_state_word(const struct session *s);
 size_t session_memory(const struct session *s);
@@ -189,7 +193,7 @@ size_t session_memory(const struct session *s);
 
 /* The next turn starts it. */
 void session_begin(struct session *s);
-/* No room will come soon: end what waits for it. */
+/* No room will come soon: end what waits for it, and say why. */
 void session_refuse_parked(struct session *s, int status);
 /* The one place where life changes. */
 void session_enter(struct session *s, enum session_life life);

@@ -52,9 +52,9 @@ within_budget(struct session *s, uint64_t now_ns)
 }
 
 static const char *
-reason_of(const struct session_health *health)
+reason_of(const struct session_health *health, bool crashed)
 {
-	return health->reason ? health->reason : "it ended";
+	return crashed && health->reason ? health->reason : "it ended";
 }
 
 bool
@@ -74,7 +74,8 @@ supervise_ended(struct session *s, bool crashed)
 		session_refuse_parked(s, EVD_STATUS_FAILED);
 		log_err("session.failed",
 			"session=\"%s\" failures=%" PRIu32 " reason=\"%s\"",
-			session_name(s), health->in_window, reason_of(health));
+			session_name(s), health->in_window,
+			reason_of(health, crashed));
 		return true;
 	}
 	pause = pause_ns(s);
@@ -84,7 +85,7 @@ supervise_ended(struct session *s, bool crashed)
 	timers_add(&sched->timers, &health->timer, sched->now_ns + pause);
 	log_warn("session.restarts",
 		"session=\"%s\" in_ms=%" PRIu64 " reason=\"%s\"",
-		session_name(s), pause / NS_PER_MS, reason_of(health));
+		session_name(s), pause / NS_PER_MS, reason_of(health, crashed));
 	return true;
 }
 
