@@ -86,7 +86,6 @@ hist_us(const struct hist *h, double q)
 void
 die(const char *fmt, ...)
 {
-	int e = errno;
 	va_list ap;
 	if (the_bench &&
 		atomic_load(
@@ -97,7 +96,7 @@ die(const char *fmt, ...)
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, " (errno: %s)\n", strerror(e));
+	fputc('\n', stderr);
 	if (the_bench && getpid() != main_pid) {
 		atomic_store(&the_bench->failed, 1);
 		_exit(1);

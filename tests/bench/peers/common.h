@@ -8,10 +8,12 @@
  * at a barrier, measures, prints one TSV line per metric, and stops what it
  * started by PID.
  */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 enum {
@@ -119,10 +121,11 @@ struct peer {
 /* ---- for peers ---------------------------------------------------------- */
 
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
-#define CHECK(x)                                                  \
-	do {                                                      \
-		if (!(x))                                         \
-			die("%s:%d: %s", __FILE__, __LINE__, #x); \
+#define CHECK(x)                                                      \
+	do {                                                          \
+		if (!(x))                                             \
+			die("%s:%d: %s (%s)", __FILE__, __LINE__, #x, \
+				strerror(errno));                     \
 	} while (0)
 
 pid_t spawn(struct bench *b, const char *const argv[]);      /* exec a server */
