@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """eventd's command line and --check-config: what is printed and the status."""
 import os
+import re
 import subprocess
 
 import harness
@@ -102,6 +103,27 @@ class CommandLine(harness.TestCase):
         done = self.daemon.run("--log-level", "loud")
         self.assertEqual(done.returncode, 78)
         self.assertIn("error, warning, info or debug", done.stderr)
+
+
+class Manual(harness.unittest.TestCase):
+    """Every key of the tables is in its page, and no other."""
+
+    def check(self, source, page):
+        tree = os.path.join(os.path.dirname(__file__), "../..")
+        with open(f"{tree}/daemon/{source}", encoding="utf-8") as file:
+            keys = re.findall(
+                r'\b(?:KEY|COUNT|SIZE|SPAN)\((?:"[A-Z]\w+",\s*)?"(\w+)",',
+                file.read())
+        with open(f"{tree}/docs/man/{page}", encoding="utf-8") as file:
+            told = re.findall(r"^\.It Cm (\w+)=", file.read(), re.M)
+        self.assertGreater(len(keys), 10)
+        self.assertEqual(sorted(keys), sorted(told))
+
+    def test_eventd_conf_tells_all_keys(self):
+        self.check("config.c", "eventd.conf.5")
+
+    def test_eventd_session_tells_all_keys(self):
+        self.check("config_session.c", "eventd.session.5")
 
 
 if __name__ == "__main__":
