@@ -164,7 +164,9 @@ loop_on_prepare(uv_prepare_t *handle)
 
 	if (l->busy)
 		return;
-	l->slept = sched_sleep(&l->sched);
+	/* a libuv timer's callback may have left something for a turn */
+	if (!l->flush_head && !l->sched.outbox_set && !l->sched.run_head)
+		l->slept = sched_sleep(&l->sched);
 	if (!l->slept)
 		set_busy(l, true);
 }

@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import time
 
 import harness
 
@@ -153,7 +154,9 @@ class Hello(harness.TestCase):
         self.daemon.start("--loops", "2")
         for _ in range(2):  # one on each loop
             silent = self.daemon.client(hello=False)
+            began = time.monotonic()
             silent.drain()
+            self.assertLess(time.monotonic() - began, 4)
             self.assertEqual(len(silent.errors), 1)
             self.assertIn("HelloTimeout=", silent.errors[0][1])
             silent.close()
