@@ -237,7 +237,7 @@ static int
 reply(struct evd *c, uint64_t call, int status, const void *data, size_t size)
 {
 	struct slot *slot = slots_find(&c->callers, call);
-	struct envelope e = {0};
+	struct envelope e;
 	int r;
 
 	if (!slot)
@@ -256,6 +256,7 @@ reply(struct evd *c, uint64_t call, int status, const void *data, size_t size)
 	slot = slots_find(&c->callers, call); /* waiting may have lost it */
 	if (!slot)
 		return reply_failed(c, call);
+	envelope_init(&e);
 	e.re = slot->value;
 	e.status = (uint32_t)status;
 	e.payload = data;
@@ -302,10 +303,11 @@ void
 evd__reply_empty(struct evd *c, uint64_t call)
 {
 	struct slot *slot = slots_find(&c->callers, call);
-	struct envelope e = {0};
+	struct envelope e;
 
 	if (!slot)
 		return;
+	envelope_init(&e);
 	e.re = slot->value;
 	slots_remove(&c->callers, slot);
 	evd__out_envelope(c, &e, true);

@@ -159,6 +159,8 @@ evd__lost(struct evd *c, int status, const char *text)
 	tell_disconnected(c, status, text);
 	if (c->min_ms)
 		pause_start(c);
+	else
+		evd__bindings_free(c);
 }
 
 /* A try that is due, or a greeting that did not come. */
@@ -353,7 +355,6 @@ evd_close(struct evd *c)
 	c->told_down = true;
 	evd__event_release(c);
 	evd__lost(c, EVD_STATUS_UNAVAILABLE, "not connected: evd_close()");
-	evd__bindings_free(c);
 	c->min_ms = min_ms;
 	return 0;
 }

@@ -152,11 +152,10 @@ evd__out_gather(struct evd *c, size_t size, bool force)
 int
 evd__out_envelope(struct evd *c, const struct envelope *e, bool force)
 {
-	size_t size = envelope_size(e);
-	size_t room = size + PART_HEAD_MAX + FRAME_HEAD_MAX;
+	size_t room = envelope_bound(e) + 16;
 	uint8_t *p;
 
-	if (room > OUT_FRAME_MAX) {
+	if (UNLIKELY(room > OUT_FRAME_MAX)) {
 		p = evd__out_room(c, room, force);
 		if (!p)
 			return -EAGAIN;
@@ -164,11 +163,9 @@ evd__out_envelope(struct evd *c, const struct envelope *e, bool force)
 		return 0;
 	}
 	p = evd__out_gather(c, room, force);
-	if (!p)
+	if (UNLIKELY(!p))
 		return -EAGAIN;
-	p += part_put_head(p, FRAME_ENVELOPE, size);
-	p += envelope_encode(e, p);
-	c->out.tail = (size_t)(p - c->out.data);
+	c->out.tail += envelope_encode_part(e, p);
 	return 0;
 }
 

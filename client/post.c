@@ -243,7 +243,7 @@ evd__message_check(struct evd *c, const struct message *m, struct envelope *e)
 	size_t n = m->event ? strlen(m->event) : 0;
 	int r;
 
-	memset(e, 0, sizeof(*e));
+	envelope_init(e);
 	if (UNLIKELY(!name_is_valid(m->event, n, EVD_EVENT_MAX)))
 		return name_failed(c, "event", m->event, EVD_EVENT_MAX);
 	if (m->alias) {

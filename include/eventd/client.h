@@ -185,6 +185,9 @@ EVD_API int evd_set_name(struct evd *c, const char *name);
  * EVD_UNBOUND. Deliveries that were not settled may come once more, with
  * evd_event_attempt() above 0; posts are never sent twice.
  *
+ * With reconnecting off a loss ends the bindings as evd_close() does; ids stay
+ * valid and mean something again after the next evd_connect().
+ *
  * Return: 0, or -EINVAL, -ECHILD.
  */
 EVD_API int evd_set_reconnect(struct evd *c, int min_ms, int max_ms);
