@@ -95,8 +95,9 @@ static int
 send_reply(lua_State *L, uint64_t call, int status, int i)
 {
 	struct lua_session *ls = lua_session_of(L);
+	char number[LUA_DATA_MAX];
 	size_t size;
-	const char *data = lua_check_data(L, i, &size);
+	const char *data = lua_check_data(L, i, number, &size);
 
 	if (sched_reply(ls->sched, call, status, data, (uint32_t)size))
 		return luaL_error(L, "not enough memory for the reply");

@@ -24,25 +24,46 @@ lua_check_to(lua_State *L, int i)
 	return alias_holder(&ls->sched->kernel->aliases, name, size);
 }
 
+/* The decimal digits of @n, as Lua writes them but without a string of its
+ * own; at the end of @text. */
+static const char *
+integer_text(lua_Integer n, char text[LUA_DATA_MAX], size_t *size)
+{
+	char *end = text + LUA_DATA_MAX, *p = end;
+	lua_Unsigned rest = n < 0 ? 0 - (lua_Unsigned)n : (lua_Unsigned)n;
+
+	do
+		*--p = (char)('0' + rest % 10);
+	while (rest /= 10);
+	if (n < 0)
+		*--p = '-';
+	*size = (size_t)(end - p);
+	return p;
+}
+
 const char *
-lua_check_data(lua_State *L, int i, size_t *size)
+lua_check_data(lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size)
 {
 	uint32_t most = lua_session_of(L)->sched->kernel->limits.max_payload;
 	int type = lua_type(L, i);
+	const char *data;
 
-	*size = 0;
-	if (type == LUA_TNIL || type == LUA_TNONE)
+	if (type == LUA_TNIL || type == LUA_TNONE) {
+		*size = 0;
 		return "";
+	}
+	if (type == LUA_TNUMBER && lua_isinteger(L, i))
+		return integer_text(lua_tointeger(L, i), number, size);
 	if (type != LUA_TSTRING && type != LUA_TNUMBER)
 		luaL_error(L,
 			"a %s cannot be a payload: send a string, a number "
 			"or nil (string.pack and string.format make strings)",
 			lua_typename(L, type));
-	lua_tolstring(L, i, size);
+	data = lua_tolstring(L, i, size);
 	if (*size > most)
 		luaL_error(L, "a payload of %I bytes: at most %I (MaxPayload=)",
 			(lua_Integer)*size, (lua_Integer)most);
-	return lua_tostring(L, i);
+	return data;
 }
 
 struct msg *
@@ -50,6 +71,7 @@ lua_check_msg(lua_State *L, int event, int data)
 {
 	struct lua_session *ls = lua_session_of(L);
 	struct msg_init init = {.event = NULL};
+	char number[LUA_DATA_MAX];
 	size_t event_size, size;
 	struct msg *m;
 
@@ -58,7 +80,7 @@ lua_check_msg(lua_State *L, int event, int data)
 		name_is_valid(init.event, event_size, ENVELOPE_EVENT_MAX),
 		event, "not an event's name: 1 to 127 of A-Z a-z 0-9 _ . / -");
 	init.event_size = (uint8_t)event_size;
-	init.data = lua_check_data(L, data, &size);
+	init.data = lua_check_data(L, data, number, &size);
 	init.size = (uint32_t)size;
 	m = msg_new(&ls->sched->pool, &init);
 	if (!m)

@@ -109,6 +109,8 @@ reset(lua_State *L, lua_State *co)
 
 	if (ls->closing >= CLOSE_DEPTH)
 		luaL_error(L, "C stack overflow");
+	if (lua_watch_is_late()) /* its __close would run without hooks */
+		luaL_error(L, "cannot close a coroutine any more");
 	ls->closing++;
 	ls->frames = &frame;
 	lua_watch_switch(co);
@@ -153,7 +155,7 @@ wrap_failed(lua_State *L, lua_State *co)
 {
 	int status = lua_status(co);
 
-	if (status != LUA_OK && status != LUA_YIELD) {
+	if (status != LUA_OK && status != LUA_YIELD && !lua_watch_is_late()) {
 		status = reset(L, co);
 		lua_xmove(co, L, 1);
 	}

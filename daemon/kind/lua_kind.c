@@ -185,10 +185,10 @@ lua_reply(struct session *s, uint64_t token, struct msg *reply)
 
 /* Nothing is posted with MSG_ACK. */
 static void
-lua_settled(struct session *s, uint64_t seq, uint32_t slot, int status,
+lua_settled(struct session *s, uint64_t seq, uint32_t size, int status,
 	const char *text)
 {
-	(void)s, (void)seq, (void)slot, (void)status, (void)text;
+	(void)s, (void)seq, (void)size, (void)status, (void)text;
 }
 
 static void

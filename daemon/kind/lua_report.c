@@ -1,6 +1,7 @@
 /* Errors of scripts as text for the session's supervisor. An error object may
  * be anything, with a __tostring that fails, loops or eats memory; so making
  * text of it is protected, watched and has memory of its own. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,9 +106,11 @@ static void
 take_message(struct lua_session *ls, struct lua_report *r, int status)
 {
 	lua_State *L = ls->L;
+	size_t most = ls->max_size;
 	char text[64];
 	int type = lua_type(L, -1);
 
+	ls->max_size += most ? SLACK : 0;
 	lua_pushcfunction(L, describe);
 	lua_insert(L, -2);
 	lua_pushlightuserdata(L, r);
@@ -118,8 +121,9 @@ take_message(struct lua_session *ls, struct lua_report *r, int status)
 			lua_typename(L, type));
 		append(r, text, strlen(text));
 	}
+	ls->max_size = most;
 	if (status == LUA_ERRMEM) {
-		snprintf(text, sizeof(text), " (MemoryMax=%zu)", ls->max_size);
+		snprintf(text, sizeof(text), " (MemoryMax=%zu)", most);
 		append(r, text, strlen(text));
 	}
 }
@@ -149,11 +153,8 @@ lua_protect(struct lua_session *ls, lua_CFunction fn, void *arg,
 	lua_pushlightuserdata(L, arg);
 	status = watched_pcall(ls, 1, base + 1, ls->handler_ms);
 	ls->report = outer;
-	if (status) {
-		ls->max_size += ls->max_size ? SLACK : 0;
+	if (status)
 		take_all(ls, &report, status);
-		ls->max_size -= ls->max_size ? SLACK : 0;
-	}
 	lua_settop(L, base);
 	return status;
 }
@@ -165,12 +166,18 @@ lua_report(struct lua_session *ls, int status, char text[LUA_REPORT_MAX])
 	lua_State *L = ls->L;
 
 	*text = '\0';
+	if (status == LUA_SESSION_LATE) {
+		snprintf(text, LUA_REPORT_MAX,
+			"handler ran longer than HandlerTimeout=%" PRIu32 "ms",
+			ls->handler_ms);
+		return;
+	}
 	ls->max_size += ls->max_size ? SLACK : 0;
 	lua_pushcfunction(L, trace_from);
 	lua_pushlightuserdata(L, &report);
 	if (watched_pcall(ls, 1, 0, REPORT_MS))
 		lua_pop(L, 1);
+	ls->max_size -= ls->max_size ? SLACK : 0;
 	lua_xmove(ls->co, L, 1);
 	take_all(ls, &report, status);
-	ls->max_size -= ls->max_size ? SLACK : 0;
 }

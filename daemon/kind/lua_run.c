@@ -38,13 +38,14 @@ static void
 answer(lua_State *L, struct lua_session *ls)
 {
 	struct msg *m = ls->m;
+	char number[LUA_DATA_MAX];
 	const char *data;
 	size_t size;
 	int r;
 
 	if (!m || !m->call || (m->flags & MSG_REPLIED) || lua_isnil(L, -1))
 		return;
-	data = lua_check_data(L, lua_gettop(L), &size);
+	data = lua_check_data(L, lua_gettop(L), number, &size);
 	r = sched_reply(
 		ls->sched, m->call, EVD_STATUS_OK, data, (uint32_t)size);
 	if (r)
@@ -112,10 +113,13 @@ resume(struct lua_session *ls, int n_args)
 {
 	struct lua_watch_mark before;
 	int status, n;
+	bool late;
 
 	lua_watch_enter(&before, ls->co, ls->handler_ms);
 	status = lua_resume(ls->co, NULL, n_args, &n);
-	lua_watch_leave(&before);
+	late = lua_watch_leave(&before);
+	if (late && (status == LUA_OK || status == LUA_YIELD))
+		return LUA_SESSION_LATE;
 	if (status == LUA_OK) {
 		lua_settop(ls->co, SLOTS);
 	} else if (status == LUA_YIELD) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kind/lua_session.h"
+#include "kind/lua_watch.h"
 #include "kind/session_log.h"
 
 /* ---- base ------------------------------------------------------------------------- */
@@ -47,6 +48,46 @@ sandbox_setmetatable(lua_State *L)
 	lua_settop(L, 2);
 	lua_setmetatable(L, 1);
 	return 1;
+}
+
+/* Upvalue: the script's message handler. */
+static int
+guarded_handler(lua_State *L)
+{
+	lua_settop(L, 1);
+	if (lua_watch_is_late())
+		return 1;
+	lua_pushvalue(L, lua_upvalueindex(1));
+	lua_insert(L, 1);
+	lua_call(L, 1, 1);
+	return 1;
+}
+
+static int
+xpcall_ended(lua_State *L, int status, lua_KContext context)
+{
+	if (status == LUA_OK || status == LUA_YIELD)
+		return lua_gettop(L) - (int)context;
+	lua_pushboolean(L, 0);
+	lua_pushvalue(L, -2);
+	return 2;
+}
+
+/* As Lua's own, but the handler does not run once the time is up. */
+static int
+sandbox_xpcall(lua_State *L)
+{
+	int n = lua_gettop(L), status;
+
+	luaL_checktype(L, 2, LUA_TFUNCTION);
+	lua_pushvalue(L, 2);
+	lua_pushcclosure(L, guarded_handler, 1);
+	lua_replace(L, 2);
+	lua_pushboolean(L, 1);
+	lua_pushvalue(L, 1);
+	lua_rotate(L, 3, 2);
+	status = lua_pcallk(L, n - 2, LUA_MULTRET, 2, 2, xpcall_ended);
+	return xpcall_ended(L, status, 2);
 }
 
 static int
@@ -101,6 +142,7 @@ open_base(lua_State *L)
 	static const luaL_Reg functions[] = {
 		{"setmetatable", sandbox_setmetatable},
 		{"collectgarbage", sandbox_collectgarbage},
+		{"xpcall", sandbox_xpcall},
 		{"print", sandbox_print},
 		{NULL, NULL},
 	};

@@ -93,7 +93,9 @@ extern const char lua_key_handlers, lua_key_event;
 /* Set up the coroutine; the handlers are the table on top of @L. Raises. */
 void lua_run_init(lua_State *L);
 /* Run `_start`, the handler of ls->m, or go on with the one that waits.
- * LUA_OK, LUA_YIELD: it waits, or an error whose object is on ls->co. */
+ * LUA_OK, LUA_YIELD: it waits, or an error whose object is on ls->co, or
+ * LUA_SESSION_LATE: it ended, but too late. */
+enum { LUA_SESSION_LATE = -1 };
 int lua_run_start(struct lua_session *ls);
 int lua_run_event(struct lua_session *ls);
 int lua_run_on(struct lua_session *ls);
@@ -137,8 +139,10 @@ bool lua_path_exists(const char *path);
 uint64_t lua_check_to(lua_State *L, int i);
 /* An event to be posted, from a name and a payload; the caller's to free. */
 struct msg *lua_check_msg(lua_State *L, int event, int data);
-/* Payload bytes of argument @i. */
-const char *lua_check_data(lua_State *L, int i, size_t *size);
+/* Payload bytes of argument @i; those of an integer are put in @number. */
+enum { LUA_DATA_MAX = 24 };
+const char *lua_check_data(
+	lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size);
 /* Seconds of argument @i as nanoseconds. */
 uint64_t lua_check_ns(lua_State *L, int i);
 /* Push nil, the status's word and a text. */

@@ -228,11 +228,12 @@ lua_watch_enter(struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms)
 }
 
 /* The time of the inner one is the outer one's, too. */
-void
+bool
 lua_watch_leave(const struct lua_watch_mark *before)
 {
 	struct lua_watch *w = &watch;
 	uint32_t ticks = w->ticks;
+	bool late = w->late;
 
 	w->running = NULL;
 	w->limit_ms = before->limit_ms;
@@ -241,4 +242,11 @@ lua_watch_leave(const struct lua_watch_mark *before)
 	w->ticks = before->ticks + (before->running ? ticks : 0);
 	if (before->running)
 		lua_watch_switch(before->running);
+	return late;
+}
+
+bool
+lua_watch_is_late(void)
+{
+	return watch.late;
 }

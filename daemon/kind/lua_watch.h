@@ -32,7 +32,12 @@ void lua_watch_thread_deinit(void);
 /* @L starts to run and may do so for @limit_ms of CPU time; 0: for ever. */
 void lua_watch_enter(
 	struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms);
-void lua_watch_leave(const struct lua_watch_mark *before);
+/* True: it has had more than that, so it has failed, whatever it made of the
+ * errors raised in it. */
+bool lua_watch_leave(const struct lua_watch_mark *before);
+/* What runs now is late. An error raised by the hook travels with hooks off,
+ * until it is caught: nothing of the script may be run meanwhile. */
+bool lua_watch_is_late(void);
 /* Another Lua thread of the same state runs on. */
 void lua_watch_switch(lua_State *L);
 /* Use the count hook on this thread from now on; for tests. */

@@ -154,10 +154,10 @@ native_reply(struct session *s, uint64_t token, struct msg *reply)
 
 /* Nothing is posted with MSG_ACK. */
 static void
-native_settled(struct session *s, uint64_t seq, uint32_t slot, int status,
+native_settled(struct session *s, uint64_t seq, uint32_t size, int status,
 	const char *text)
 {
-	(void)s, (void)seq, (void)slot, (void)status, (void)text;
+	(void)s, (void)seq, (void)size, (void)status, (void)text;
 }
 
 /* stop() frees what start() made, also after a failure: a handler that returns

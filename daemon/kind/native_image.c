@@ -39,34 +39,74 @@ static struct {
 	struct seen *seen;
 } the = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- handlers by name ------------------------------------------------------ */
+/* ---- handlers by name ---------------------------------------------------- */
 
-static uint32_t
+static inline uint64_t
+load_bytes(const char *p, size_t size)
+{
+	uint64_t word = 0;
+
+	if (size >= 8) {
+		memcpy(&word, p, 8);
+	} else if (size >= 4) {
+		uint32_t low, high;
+
+		memcpy(&low, p, 4);
+		memcpy(&high, p + size - 4, 4);
+		word = (uint64_t)high << 32 | low;
+	} else if (size > 0) {
+		word = (uint64_t)(uint8_t)p[0] << 16 |
+		       (uint64_t)(uint8_t)p[size / 2] << 8 |
+		       (uint8_t)p[size - 1];
+	}
+	return word;
+}
+
+/* By the size, the first and the last eight bytes: enough to spread the few
+ * handlers of a plugin. */
+static inline uint32_t
 hash_event(const char *event, size_t size)
 {
-	uint32_t hash = 2166136261u; /* FNV-1a */
+	uint64_t head = load_bytes(event, size);
+	uint64_t tail = size > 8 ? load_bytes(event + size - 8, 8) : size;
+	uint64_t hash = (head ^ size) * 0x9e3779b97f4a7c15ull +
+			tail * 0xc2b2ae3d27d4eb4full;
 
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ (uint8_t)event[i]) * 16777619u;
-	return hash ^ hash >> 15;
+	return (uint32_t)(hash >> 32);
 }
 
 uint16_t
 native_image_find(
 	const struct native_image *image, const char *event, size_t size)
 {
-	const struct evd_handler *handlers = image->plugin->handlers;
+	uint32_t hash = hash_event(event, size);
 
-	for (uint32_t i = hash_event(event, size);; i++) {
-		uint16_t index = image->slots[i & image->mask];
-		const char *name;
+	for (uint32_t i = hash;; i++) {
+		const struct native_slot *slot = &image->slots[i & image->mask];
 
-		if (!index)
+		if (!slot->index)
 			return 0;
-		name = handlers[index - 1].event;
-		if (strncmp(name, event, size) == 0 && !name[size])
-			return index;
+		if (slot->hash == hash && slot->size == size &&
+			memcmp(slot->event, event, size) == 0)
+			return slot->index;
 	}
+}
+
+static void
+slot_fill(struct native_image *image, uint16_t index)
+{
+	const char *event = image->plugin->handlers[index - 1].event;
+	size_t size = strlen(event);
+	uint32_t hash = hash_event(event, size), i = hash;
+
+	while (image->slots[i & image->mask].index)
+		i++;
+	image->slots[i & image->mask] = (struct native_slot){
+		.event = event,
+		.hash = hash,
+		.index = index,
+		.size = (uint8_t)size,
+	};
 }
 
 /* NULL, or why it cannot be. */
@@ -84,17 +124,13 @@ index_handlers(struct native_image *image)
 	image->mask = n - 1;
 	for (size_t i = 0; i < p->n_handlers; i++) {
 		const char *event = p->handlers[i].event;
-		size_t size = strlen(event);
-		uint32_t at = hash_event(event, size);
 
-		if (native_image_find(image, event, size)) {
+		if (native_image_find(image, event, strlen(event))) {
 			snprintf(image->error, sizeof(image->error),
 				"two handlers for the event %s", event);
 			return image->error;
 		}
-		while (image->slots[at & image->mask])
-			at++;
-		image->slots[at & image->mask] = (uint16_t)(i + 1);
+		slot_fill(image, (uint16_t)(i + 1));
 	}
 	return NULL;
 }
@@ -361,30 +397,66 @@ remember(const struct stat *st, const struct native_image *image)
 	s->ctime = st->st_ctim;
 }
 
+/* Why a file of this owner and mode is not loaded, in @error; or NULL. */
+static const char *
+check_owner(const struct stat *st, char *error, size_t error_size)
+{
+	const char *why = native_check_owner(st, error, error_size);
+
+	if (why && why != error)
+		snprintf(error, error_size, "%s", why);
+	return why;
+}
+
+/* The image of a file that is as it was when it was last read. */
 static const struct native_image *
-get_locked(int file, char *error, size_t error_size)
+find_unchanged(const char *path, char *error, size_t error_size)
+{
+	const struct seen *seen;
+	struct stat st;
+
+	if (stat(path, &st) != 0 || check_owner(&st, error, error_size))
+		return NULL;
+	seen = seen_find(&st);
+	return seen && is_settled(&st) && seen_is_current(seen, &st)
+		       ? seen->image
+		       : NULL;
+}
+
+static const struct native_image *
+read_image(int file, char *error, size_t error_size)
 {
 	const struct native_image *image;
-	const struct seen *seen;
-	const char *why;
 	struct stat st;
 
 	if (fstat(file, &st) != 0) {
 		snprintf(error, error_size, "%s", strerror(errno));
 		return NULL;
 	}
-	why = native_check_owner(&st, error, error_size);
-	if (why) {
-		if (why != error)
-			snprintf(error, error_size, "%s", why);
+	if (check_owner(&st, error, error_size))
 		return NULL;
-	}
-	seen = seen_find(&st);
-	if (seen && is_settled(&st) && seen_is_current(seen, &st))
-		return seen->image;
 	image = image_of_file(file, error, error_size);
 	if (image)
 		remember(&st, image);
+	return image;
+}
+
+static const struct native_image *
+get_locked(const char *path, char *error, size_t error_size)
+{
+	const struct native_image *image =
+		find_unchanged(path, error, error_size);
+	int file;
+
+	if (image)
+		return image;
+	file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (file < 0) {
+		snprintf(error, error_size, "%s", strerror(errno));
+		return NULL;
+	}
+	image = read_image(file, error, error_size);
+	close(file);
 	return image;
 }
 
@@ -392,16 +464,10 @@ const struct native_image *
 native_image_get(const char *path, char *error, size_t error_size)
 {
 	const struct native_image *image;
-	int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
-	if (file < 0) {
-		snprintf(error, error_size, "%s", strerror(errno));
-		return NULL;
-	}
 	pthread_mutex_lock(&the.lock);
-	image = get_locked(file, error, error_size);
+	image = get_locked(path, error, error_size);
 	pthread_mutex_unlock(&the.lock);
-	close(file);
 	if (image && !image->plugin) {
 		snprintf(error, error_size, "%s", image->error);
 		return NULL;

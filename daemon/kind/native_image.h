@@ -12,13 +12,20 @@
 
 #include "eventd/plugin.h"
 
+struct native_slot {
+	const char *event;
+	uint32_t hash;
+	uint16_t index; /* of the handler + 1; 0: free */
+	uint8_t size;
+};
+
 struct native_image {
 	struct native_image *next;
 	const struct evd_plugin *plugin; /* NULL: refused, see error */
 	uint64_t hash;
 	size_t size;
-	int fd;          /* of the copy; its number is the loader's name */
-	uint16_t *slots; /* handlers by name: index + 1, 0: free */
+	int fd; /* of the copy; its number is the loader's name */
+	struct native_slot *slots; /* handlers by name, open addressing */
 	uint32_t mask;
 	char error[256];
 };
