@@ -1,9 +1,9 @@
 #!/bin/sh
-# What the library exports, what its map lists, what the header declares and
+# What the library exports, what its map lists, what the headers declare and
 # what the manual page names are the same functions.
-# usage: symbols_test.sh LIBRARY MAP HEADER MANUAL
+# usage: symbols_test.sh LIBRARY MAP HEADERS_DIR MANUAL
 set -eu
-lib=$1 map=$2 header=$3 manual=$4
+lib=$1 map=$2 headers=$3 manual=$4
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -12,13 +12,14 @@ nm -D --defined-only "$lib" | awk '$2 == "T" { print $3 }' |
 nm -D --defined-only "$lib" | awk '$2 != "T" && $2 != "A" { print $3 }' |
 	sed 's/@.*//' | sort >"$dir/other"
 sed -n 's/^[[:space:]]*\(evd_[a-z0-9_]*\);$/\1/p' "$map" | sort >"$dir/listed"
-tr '\n' ' ' <"$header" | grep -o 'EVD_API [^;]*;' |
+cat "$headers/client.h" "$headers/look.h" | grep -v '^#' |
+	tr '\n' ' ' | grep -o 'EVD_API [^;]*;' |
 	sed 's/(.*//; s/.*[ *]\(evd_[a-z0-9_]*\)$/\1/' | sort >"$dir/declared"
 sed -n 's/^\.Fn \(evd_[a-z0-9_]*\).*/\1/p; s/^\.Fo \(evd_[a-z0-9_]*\).*/\1/p' \
 	"$manual" | sort -u >"$dir/documented"
 
 test -s "$dir/declared" || {
-	echo "no function found in $header" >&2
+	echo "no function found in $headers" >&2
 	exit 1
 }
 diff -u "$dir/declared" "$dir/listed"

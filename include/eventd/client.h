@@ -45,15 +45,8 @@ enum {
 	EVD_SOCKET_MAX = 107, /* bytes of a socket path */
 };
 
-struct evd;          /* a handle */
-struct evd_event;    /* something that happened: evd_next(), evd_call() */
-struct evd_sessions; /* a page of sessions: evd_list() */
-struct evd_session;  /* one of them */
-struct evd_report;   /* evd_status() */
-struct evd_daemon;   /* the daemon's own figures, in a report */
-struct evd_timers;   /* a page of timers: evd_timers() */
-struct evd_timer;    /* one of them */
-struct evd_changes;  /* what a reload changes: evd_reload() */
+struct evd;       /* a handle */
+struct evd_event; /* something that happened: evd_next(), evd_call() */
 
 /* What the daemon's acknowledgement of a post stands for. */
 enum evd_level {
@@ -644,172 +637,6 @@ EVD_API int evd_event_header_at(const struct evd_event *event, size_t i,
 EVD_API const void *evd_event_header(
 	const struct evd_event *event, const char *name, size_t *size);
 
-/* ---- looking ------------------------------------------------------------ */
-
-/* The functions of this part wait evd_set_timeout() and may fail with
- * -EACCES, -EOPNOTSUPP, -ETIMEDOUT, -ENOTCONN, -EPIPE, -EPROTO, -ENOMEM and
- * -ECHILD beside what they list. What they set is yours, independent of the
- * handle; strings in it are valid as long as it is. Free functions accept NULL
- * and return NULL. */
-
-/* The counters of a session, or of the whole daemon. */
-enum evd_counter {
-	EVD_COUNTER_ACCEPTED = 0,
-	EVD_COUNTER_HANDLED = 1,
-	EVD_COUNTER_EXPIRED = 2,
-	EVD_COUNTER_CANCELLED = 3,
-	EVD_COUNTER_DROPPED = 4,
-	EVD_COUNTER_DEAD_LETTERED = 5,
-	EVD_COUNTER_QUEUED = 6,  /* now */
-	EVD_COUNTER_LEASED = 7,  /* now: being handled, or at a consumer */
-	EVD_COUNTER_DELAYED = 8, /* now: timers that hold an event */
-	EVD_COUNTER_REFUSED = 9, /* never accepted */
-	EVD_N_COUNTERS = 10,
-};
-/* "accepted", "handled", "dead_lettered" ...; NULL past the last. */
-EVD_API const char *evd_counter_name(int counter);
-
-/**
- * evd_list() - a page of the sessions
- * @prefix: of their alias; NULL or "": all, also those without alias
- * @after:  0: the first page; then evd_sessions_next() of the page before
- * @limit:  sessions a page; 0: the daemon's default
- * @page:   set on success; release with evd_sessions_free()
- *
- * Return: 0, or -EINVAL and the errors above.
- */
-EVD_API int evd_list(struct evd *c, const char *prefix, uint64_t after,
-	uint32_t limit, struct evd_sessions **page);
-EVD_API size_t evd_sessions_count(const struct evd_sessions *page);
-/* Number @i of the page; NULL past the last. */
-EVD_API const struct evd_session *evd_sessions_at(
-	const struct evd_sessions *page, size_t i);
-/* For @after of the next page; 0: this was the last. */
-EVD_API uint64_t evd_sessions_next(const struct evd_sessions *page);
-EVD_API struct evd_sessions *evd_sessions_free(struct evd_sessions *page);
-
-EVD_API uint64_t evd_session_id(const struct evd_session *s);
-EVD_API size_t evd_session_n_aliases(const struct evd_session *s);
-/* Alias number @i; NULL past the last. */
-EVD_API const char *evd_session_alias(const struct evd_session *s, size_t i);
-EVD_API const char *evd_session_kind(const struct evd_session *s);
-/* "starting", "up", "backoff", "failed", "stopping" */
-EVD_API const char *evd_session_state(const struct evd_session *s);
-EVD_API uint64_t evd_session_counter(const struct evd_session *s, int counter);
-EVD_API uint64_t evd_session_queued_bytes(const struct evd_session *s);
-EVD_API uint64_t evd_session_max_events(const struct evd_session *s);
-EVD_API uint64_t evd_session_max_bytes(const struct evd_session *s);
-/* Posts that wait for room in the mailbox. */
-EVD_API uint64_t evd_session_parked(const struct evd_session *s);
-/* Bytes of the session's own state. */
-EVD_API uint64_t evd_session_memory(const struct evd_session *s);
-EVD_API uint32_t evd_session_loop(const struct evd_session *s);
-EVD_API uint32_t evd_session_restarts(const struct evd_session *s);
-/* Why it failed last; "". */
-EVD_API const char *evd_session_reason(const struct evd_session *s);
-/* Wall clock, nanoseconds since the epoch; 0: unknown. */
-EVD_API int64_t evd_session_started_ns(const struct evd_session *s);
-EVD_API int64_t evd_session_restart_ns(const struct evd_session *s);
-/* Bound clients: who they are. */
-EVD_API uint32_t evd_session_uid(const struct evd_session *s);
-EVD_API uint32_t evd_session_pid(const struct evd_session *s);
-EVD_API const char *evd_session_peer(const struct evd_session *s);
-/* Its configuration file; "". */
-EVD_API const char *evd_session_origin(const struct evd_session *s);
-
-/**
- * evd_status() - one session, or the daemon
- * @alias:  NULL or "": the daemon
- * @report: set on success; release with evd_report_free()
- *
- * Return: 0, or -ENOENT (no session holds the alias), -EINVAL and the errors
- * above.
- */
-EVD_API int evd_status(
-	struct evd *c, const char *alias, struct evd_report **report);
-EVD_API struct evd_report *evd_report_free(struct evd_report *report);
-/* NULL if the report is not about that. */
-EVD_API const struct evd_session *evd_report_session(
-	const struct evd_report *report);
-EVD_API const struct evd_daemon *evd_report_daemon(
-	const struct evd_report *report);
-
-EVD_API const char *evd_daemon_server(const struct evd_daemon *d);
-EVD_API uint32_t evd_daemon_pid(const struct evd_daemon *d);
-EVD_API int64_t evd_daemon_started_ns(const struct evd_daemon *d);
-EVD_API uint32_t evd_daemon_loops(const struct evd_daemon *d);
-EVD_API uint64_t evd_daemon_sessions(const struct evd_daemon *d);
-EVD_API uint64_t evd_daemon_failed(const struct evd_daemon *d);
-EVD_API uint64_t evd_daemon_connections(const struct evd_daemon *d);
-EVD_API uint64_t evd_daemon_counter(const struct evd_daemon *d, int counter);
-/* Resident bytes. */
-EVD_API uint64_t evd_daemon_memory(const struct evd_daemon *d);
-/* "running", "stopping" */
-EVD_API const char *evd_daemon_state(const struct evd_daemon *d);
-EVD_API uint64_t evd_daemon_late_replies(const struct evd_daemon *d);
-
-/**
- * evd_timers() - a page of the pending timers
- * @alias: of the receiver; NULL or "": of all
- * @after: 0: the first page; then evd_timers_next() of the page before
- * @limit: timers a page; 0: the daemon's default
- * @page:  set on success; release with evd_timers_free()
- *
- * Return: 0, or -EINVAL and the errors above.
- */
-EVD_API int evd_timers(struct evd *c, const char *alias, uint64_t after,
-	uint32_t limit, struct evd_timers **page);
-EVD_API size_t evd_timers_count(const struct evd_timers *page);
-EVD_API const struct evd_timer *evd_timers_at(
-	const struct evd_timers *page, size_t i);
-EVD_API uint64_t evd_timers_next(const struct evd_timers *page);
-EVD_API struct evd_timers *evd_timers_free(struct evd_timers *page);
-
-EVD_API uint64_t evd_timer_id(const struct evd_timer *t);
-EVD_API const char *evd_timer_alias(const struct evd_timer *t);
-EVD_API const char *evd_timer_event(const struct evd_timer *t);
-/* Wall clock, nanoseconds since the epoch. */
-EVD_API int64_t evd_timer_due_ns(const struct evd_timer *t);
-EVD_API uint64_t evd_timer_repeat_ms(const struct evd_timer *t);
-/* Id of the session that set it. */
-EVD_API uint64_t evd_timer_owner(const struct evd_timer *t);
-/* Payload bytes. */
-EVD_API uint64_t evd_timer_size(const struct evd_timer *t);
-
-/* ---- managing ----------------------------------------------------------- */
-
-enum evd_change {
-	EVD_CHANGE_ADDED = 0,
-	EVD_CHANGE_CHANGED = 1,
-	EVD_CHANGE_REMOVED = 2,
-};
-
-/**
- * evd_reload() - read the configuration again
- * @preview: only tell what would change
- * @changes: set on success; release with evd_changes_free(). NULL if not
- *           wanted
- *
- * Return: 0, or -EUCLEAN (the configuration is wrong, the old one is kept;
- * evd_last_error() says file and line), -EACCES and the errors above.
- */
-EVD_API int evd_reload(
-	struct evd *c, bool preview, struct evd_changes **changes);
-EVD_API size_t evd_changes_count(const struct evd_changes *ch, int change);
-/* Name @i of the sessions so changed; NULL past the last. */
-EVD_API const char *evd_changes_name(
-	const struct evd_changes *ch, int change, size_t i);
-EVD_API uint32_t evd_changes_unchanged(const struct evd_changes *ch);
-EVD_API struct evd_changes *evd_changes_free(struct evd_changes *ch);
-
-/* Start a failed or backing-off session now, with a fresh budget.
- * Return: 0, or -ENOENT, -EINVAL and the errors above. */
-EVD_API int evd_restart(struct evd *c, const char *alias);
-
-/* Go to the daemon and back. @rtt_ns: how long it took; may be NULL.
- * Return: 0, or the errors above. */
-EVD_API int evd_ping(struct evd *c, int64_t *rtt_ns);
-
 /* ---- words -------------------------------------------------------------- */
 
 /* The library's version, "0.1.0"; EVD_VERSION is that of the header. */
@@ -826,3 +653,5 @@ EVD_API int evd_status_from_errno(int err);
 #ifdef __cplusplus
 }
 #endif
+
+#include <eventd/look.h>
