@@ -56,7 +56,7 @@ set_socket(
 		config_set_path(f, key, value);
 }
 
-#define HOUR_MS (3600 * 1000)
+#define HOUR_MS (3600 * UINT64_C(1000))
 #define KEY(key, how, field, ...)                                         \
 	{                                                                 \
 		.section = "Daemon", .name = (key), .set = (how),         \
@@ -144,12 +144,6 @@ config_free(struct config *c)
 	free(c->file);
 	free(c);
 	return NULL;
-}
-
-static void
-config_free_cleanup(struct config **c)
-{
-	config_free(*c);
 }
 
 /* What may change while the daemon runs. */
@@ -627,12 +621,13 @@ sessions_read(struct loading *l)
 			"there are %zu session files and MaxSessions=%u",
 			list.n, c->limits.max_sessions);
 	c->specs = calloc(list.n + 1, sizeof(struct session_spec *));
-	if (!c->specs)
-		r = err_raise(-ENOMEM);
-	for (size_t i = 0; i < list.n && !r; i++)
+	for (size_t i = 0; i < list.n && !r && c->specs; i++)
 		if (!list.items[i].masked)
 			r = session_read(l, &aliases, &list.items[i]);
-	if (c->n_specs > 1) /* "a.conf" is behind "a-b.conf", a before a-b */
+	if (!c->specs)
+		r = err_raise(-ENOMEM);
+	else if (c->n_specs >
+		 1) /* "a.conf" is behind "a-b.conf", a before a-b */
 		qsort(c->specs, c->n_specs, sizeof(*c->specs), spec_compare);
 	config_aliases_check(&aliases, l->errors);
 	config_aliases_deinit(&aliases);
@@ -663,10 +658,9 @@ int
 config_load(const struct config_source *source, struct config **out,
 	struct config_errors *errors)
 {
-	CLEANUP(config_free) struct config *config = config_new();
 	struct loading l = {
-		.source = source, .errors = errors, .config = config};
-	int r = config ? load(&l) : err_raise(-ENOMEM);
+		.source = source, .errors = errors, .config = config_new()};
+	int r = l.config ? load(&l) : err_raise(-ENOMEM);
 
 	free(l.etc);
 	free(l.vendor);
@@ -676,7 +670,8 @@ config_load(const struct config_source *source, struct config **out,
 		config_errors_add(errors,
 			"the configuration cannot be read: %s", strerror(-r));
 	if (r)
-		return err_pass(r);
-	*out = TAKE(config);
-	return 0;
+		config_free(l.config);
+	else
+		*out = l.config;
+	return err_pass(r);
 }

@@ -655,7 +655,7 @@ int
 config_file_read(struct config_file *f)
 {
 	uint64_t file_size;
-	int fd, r = config_open(f->path, &fd, &file_size);
+	int fd = -1, r = config_open(f->path, &fd, &file_size);
 
 	if (!r) {
 		r = text_read(fd, &f->text, &f->size);

@@ -159,7 +159,7 @@ daemon_on_hangup(uv_signal_t *signal, int number)
 		&d->reloader, &d->loops[0].sched, false, hangup_done, NULL);
 }
 
-/* ---- the end, last step first --------------------------------------------- */
+/* ---- the end, last step first -------------------------------------------- */
 
 static void
 loop_leave(struct round *round, struct loop *l)
@@ -246,7 +246,7 @@ daemon_stop_sessions(struct daemon *d, const struct tally *tally)
 	round_start(&d->round, sessions_stop, daemon_on_stopped);
 }
 
-/* ---- draining ------------------------------------------------------------- */
+/* ---- draining ------------------------------------------------------------ */
 
 static void daemon_on_drain_timer(uv_timer_t *timer);
 
@@ -342,7 +342,7 @@ daemon_on_signal(uv_signal_t *signal, int number)
 	daemon_stop(d);
 }
 
-/* ---- the start ------------------------------------------------------------ */
+/* ---- the start ----------------------------------------------------------- */
 
 static int
 listen_all(struct daemon *d)

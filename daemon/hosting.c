@@ -1,5 +1,6 @@
 #include "hosting.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,7 @@ transition_free(struct transition *t)
 static unsigned
 home_for(struct hosting *h, const struct session_spec *spec)
 {
+	assert(spec);
 	if (spec->loop >= 0)
 		return (unsigned)spec->loop;
 	return h->next_home++ % h->n_loops;
@@ -145,6 +147,13 @@ plan_both(struct transition *t, const struct hosted *old, size_t item)
 	return 0;
 }
 
+static int
+name_order(const struct hosted *a, const struct hosted *b)
+{
+	assert(a->spec && b->spec);
+	return strcmp(a->spec->name, b->spec->name);
+}
+
 /* Both sets are in the order of names. */
 static int
 plan(struct transition *t)
@@ -159,8 +168,7 @@ plan(struct transition *t)
 		else if (j == t->n)
 			order = -1;
 		else
-			order = strcmp(
-				h->items[i].spec->name, t->items[j].spec->name);
+			order = name_order(&h->items[i], &t->items[j]);
 		if (order < 0)
 			r = plan_removal(t, &h->items[i++]);
 		else if (order > 0)
