@@ -42,7 +42,9 @@ loop_on_wake(uv_poll_t *handle, int status, int events)
 static int
 clock_arm(struct loop *l)
 {
-	struct itimerspec far = {.it_value = {.tv_sec = INT32_MAX}};
+	struct itimerspec far = {
+		.it_value = {.tv_sec = INT64_MAX / NS_PER_S}, /* year 2262 */
+	};
 
 	if (timerfd_settime(l->clock_fd,
 		    TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL))
@@ -59,10 +61,11 @@ loop_on_clock(uv_poll_t *handle, int status, int events)
 
 	(void)r, (void)status, (void)events;
 	loop_enter(l);
-	sched_clock_set(&l->sched);
-	log_info("loop.clock-set", "loop=%u", l->sched.index);
+	/* First, so that a change that follows is seen. */
 	if (clock_arm(l))
 		log_err("loop.clock", "errno=%d", errno);
+	sched_clock_set(&l->sched);
+	log_info("loop.clock-set", "loop=%u", l->sched.index);
 }
 
 /* ---- a turn ---------------------------------------------------------------- */
@@ -102,18 +105,24 @@ set_busy(struct loop *l, bool busy)
 static void loop_on_timer(uv_timer_t *handle);
 
 /* Arm the timer for the scheduler's next, unless it is armed for as early:
- * firing early costs a turn, arming costs one for each call's deadline. */
+ * firing early costs a turn, arming costs one for each call's deadline. Both
+ * clocks are read again, for this turn may have been long. */
 static void
 arm_timer(struct loop *l)
 {
-	uint64_t next = sched_next_ns(&l->sched), now, ms;
+	uint64_t next = sched_next_ns(&l->sched), now;
 
 	if (next >= l->timer_ns)
 		return;
-	now = l->sched.now_ns;
-	ms = next > now ? (next - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+	now = clock_now(l->sched.kernel->clock);
+	if (next <= now) {
+		set_busy(l, true); /* armed for 0 ms it would run for ever */
+		return;
+	}
 	l->timer_ns = next;
-	uv_timer_start(&l->timer, loop_on_timer, ms, 0);
+	uv_update_time(&l->uv);
+	uv_timer_start(
+		&l->timer, loop_on_timer, (next - now - 1) / NS_PER_MS + 1, 0);
 }
 
 /* Runs before the poll, often after a turn that has fired what was due and
@@ -124,10 +133,7 @@ loop_on_timer(uv_timer_t *handle)
 	struct loop *l = handle->data;
 
 	l->timer_ns = UINT64_MAX;
-	if (sched_next_ns(&l->sched) <= l->sched.now_ns)
-		set_busy(l, true); /* armed for 0 ms it would run for ever */
-	else
-		arm_timer(l);
+	arm_timer(l);
 }
 
 static void
@@ -156,17 +162,17 @@ loop_on_check(uv_check_t *handle)
 	loop_turn(l);
 }
 
-/* Before the poll: timers may have fired meanwhile. */
+/* Before the poll. Callbacks of libuv's timers and of closed handles ran since
+ * the turn: what they posted, deferred and set wants a turn before we sleep. */
 static void
 loop_on_prepare(uv_prepare_t *handle)
 {
 	struct loop *l = handle->data;
 
+	arm_timer(l);
 	if (l->busy)
 		return;
-	/* a libuv timer's callback may have left something for a turn */
-	if (!l->flush_head && !l->sched.outbox_set && !l->sched.run_head)
-		l->slept = sched_sleep(&l->sched);
+	l->slept = !l->flush_head && sched_sleep(&l->sched);
 	if (!l->slept)
 		set_busy(l, true);
 }
@@ -210,6 +216,46 @@ open_handles(struct loop *l)
 	return 0;
 }
 
+static void
+close_handle(uv_handle_t *handle, void *arg)
+{
+	struct loop *l = arg;
+	bool own = handle == (uv_handle_t *)&l->wake ||
+		   handle == (uv_handle_t *)&l->clock ||
+		   handle == (uv_handle_t *)&l->check ||
+		   handle == (uv_handle_t *)&l->prepare ||
+		   handle == (uv_handle_t *)&l->idle ||
+		   handle == (uv_handle_t *)&l->timer;
+
+	if (uv_is_closing(handle))
+		return;
+	if (!own)
+		log_err("loop.open-handle", "loop=%u type=%s", l->sched.index,
+			uv_handle_type_name(handle->type));
+	uv_close(handle, NULL);
+}
+
+static int
+close_all(struct loop *l)
+{
+	uv_walk(&l->uv, close_handle, l);
+	/* It returns early once if uv_stop() was called while none ran. */
+	if (uv_run(&l->uv, UV_RUN_DEFAULT))
+		uv_run(&l->uv, UV_RUN_DEFAULT);
+	return uv_loop_close(&l->uv);
+}
+
+static void
+free_buffers(struct loop *l)
+{
+	if (l->wake_fd >= 0)
+		close(l->wake_fd);
+	if (l->clock_fd >= 0)
+		close(l->clock_fd);
+	free(l->read_buffer);
+	l->read_buffer = NULL;
+}
+
 int
 loop_init(struct loop *l, struct kernel *k, unsigned index)
 {
@@ -220,19 +266,21 @@ loop_init(struct loop *l, struct kernel *k, unsigned index)
 	l->timer_ns = UINT64_MAX;
 	l->flush_tail = &l->flush_head;
 	l->read_buffer = malloc(LOOP_READ_SIZE);
-	if (!l->read_buffer)
-		return err_raise(-ENOMEM);
-	r = uv_loop_init(&l->uv);
-	if (r)
+	r = l->read_buffer ? uv_loop_init(&l->uv) : -ENOMEM;
+	if (r) {
+		free_buffers(l);
 		return err_raise(r);
+	}
 	r = open_fds(l);
 	if (!r)
 		r = open_handles(l);
-	if (r)
+	if (!r)
+		r = sched_init(&l->sched, k, index, &loop_ops, l);
+	if (r) {
+		close_all(l);
+		free_buffers(l);
 		return err_pass(r);
-	r = sched_init(&l->sched, k, index, &loop_ops, l);
-	if (r)
-		return err_pass(r);
+	}
 	epoch_offline(&l->sched.reader); /* until its thread runs */
 	return 0;
 }
@@ -286,37 +334,16 @@ loop_inject(struct loop *l, struct sched_task *task)
 	sched_inject(&l->sched, task);
 }
 
-static void
-close_handle(uv_handle_t *handle, void *arg)
-{
-	struct loop *l = arg;
-	bool own = handle == (uv_handle_t *)&l->wake ||
-		   handle == (uv_handle_t *)&l->clock ||
-		   handle == (uv_handle_t *)&l->check ||
-		   handle == (uv_handle_t *)&l->prepare ||
-		   handle == (uv_handle_t *)&l->idle ||
-		   handle == (uv_handle_t *)&l->timer;
-
-	if (uv_is_closing(handle))
-		return;
-	if (!own)
-		log_err("loop.open-handle", "loop=%u type=%s", l->sched.index,
-			uv_handle_type_name(handle->type));
-	uv_close(handle, NULL);
-}
-
 int
 loop_deinit(struct loop *l)
 {
 	int r;
 
+	if (!l->read_buffer) /* loop_init() has failed, or never ran */
+		return 0;
 	sched_deinit(&l->sched);
 	run_flushes(l);
-	uv_walk(&l->uv, close_handle, l);
-	uv_run(&l->uv, UV_RUN_DEFAULT);
-	r = uv_loop_close(&l->uv);
-	close(l->wake_fd);
-	close(l->clock_fd);
-	free(l->read_buffer);
+	r = close_all(l);
+	free_buffers(l);
 	return r ? err_raise(r) : 0;
 }

@@ -46,10 +46,12 @@ struct loop {
 
 enum { LOOP_READ_SIZE = 256 * 1024 };
 
-/* Make the loop and its scheduler @index of @k; negative errno. */
+/* Make the loop and its scheduler @index of @k; negative errno, and then it
+ * leaves nothing behind. */
 int loop_init(struct loop *l, struct kernel *k, unsigned index);
-/* Closes every handle; after its thread has ended. Negative errno if handles
- * are still open (a bug; they are logged). */
+/* Closes every handle; after its thread has ended, and those of all loops of
+ * the kernel. Handles that others left open are logged (a bug) and closed.
+ * Negative errno if some stay open. Nothing if loop_init() has failed. */
 int loop_deinit(struct loop *l);
 /* Run in the calling thread until loop_stop(). */
 void loop_run(struct loop *l);

@@ -1,0 +1,840 @@
+/* daemon/exec/loop.c: loops in real threads under the real clock. Handlers
+ * only count; the test's thread asserts when they say that they are done. */
+#include "exec/loop.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { LOOPS_MAX = 4, PATIENCE_S = 100 };
+
+struct rig {
+	struct kernel kernel;
+	struct loop *loops[LOOPS_MAX];
+	unsigned n_loops;
+	sem_t done;
+};
+
+static struct loop *
+loop_alloc(void)
+{
+	struct loop *l = aligned_alloc(_Alignof(struct loop), sizeof(*l));
+
+	assert_non_null(l);
+	return l;
+}
+
+static struct rig *
+rig_new(unsigned n_loops)
+{
+	struct rig *rig = aligned_alloc(_Alignof(struct rig), sizeof(*rig));
+
+	assert_non_null(rig);
+	memset(rig, 0, sizeof(*rig));
+	sem_init(&rig->done, 0, 0);
+	assert_int_equal(kernel_init(&rig->kernel, &kernel_limits_default,
+				 &clock_system),
+		0);
+	for (; rig->n_loops < n_loops; rig->n_loops++) {
+		struct loop *l = loop_alloc();
+
+		rig->loops[rig->n_loops] = l;
+		assert_int_equal(loop_init(l, &rig->kernel, rig->n_loops), 0);
+	}
+	return rig;
+}
+
+static void
+rig_start(struct rig *rig)
+{
+	for (unsigned i = 0; i < rig->n_loops; i++)
+		assert_int_equal(loop_start(rig->loops[i]), 0);
+}
+
+/* Until rig_done() has been called @n times. */
+static void
+rig_await(struct rig *rig, unsigned n)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += PATIENCE_S;
+	for (; n > 0; n--)
+		assert_int_equal(sem_timedwait(&rig->done, &until), 0);
+}
+
+static void
+rig_done(struct rig *rig)
+{
+	sem_post(&rig->done);
+}
+
+static void
+rig_stop(struct rig *rig)
+{
+	for (unsigned i = 0; i < rig->n_loops; i++)
+		loop_stop(rig->loops[i]);
+	for (unsigned i = 0; i < rig->n_loops; i++)
+		loop_join(rig->loops[i]);
+}
+
+static void
+rig_free(struct rig *rig)
+{
+	rig_stop(rig);
+	for (unsigned i = 0; i < rig->n_loops; i++)
+		assert_int_equal(loop_deinit(rig->loops[i]), 0);
+	kernel_deinit(&rig->kernel);
+	for (unsigned i = 0; i < rig->n_loops; i++)
+		free(rig->loops[i]);
+	sem_destroy(&rig->done);
+	free(rig);
+}
+
+static int
+setup_one(void **state)
+{
+	*state = rig_new(1);
+	return 0;
+}
+
+static int
+setup_two(void **state)
+{
+	*state = rig_new(2);
+	return 0;
+}
+
+static int
+setup_four(void **state)
+{
+	*state = rig_new(4);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	rig_free(*state);
+	return 0;
+}
+
+/* ---- a kind ---------------------------------------------------------------- */
+
+struct actor {
+	struct rig *rig;
+	struct loop *loop;
+	struct session *session;
+	uint64_t id;
+	void (*on_run)(struct actor *a, struct msg *m);
+	void (*on_reply)(struct actor *a, uint64_t token);
+	struct actor *peer;
+	uint64_t n, limit;
+	uint64_t due_ns, best_late_ns, n_early;
+	uint64_t n_settled, n_replies;
+};
+
+static enum session_result
+actor_start(struct session *s)
+{
+	(void)s;
+	return SESSION_DONE;
+}
+
+static enum session_result
+actor_run(struct session *s, struct msg *m)
+{
+	struct actor *a = s->state;
+
+	a->on_run(a, m);
+	return SESSION_DONE;
+}
+
+static void
+actor_reply(struct session *s, uint64_t token, struct msg *reply)
+{
+	struct actor *a = s->state;
+
+	(void)reply;
+	a->on_reply(a, token);
+}
+
+static void
+actor_settled(struct session *s, uint64_t seq, uint32_t size, int status,
+	const char *text)
+{
+	struct actor *a = s->state;
+
+	(void)seq, (void)size, (void)text;
+	a->n_settled += status == 0;
+	if (a->on_reply)
+		a->on_reply(a, 0);
+}
+
+static void
+actor_stop(struct session *s, bool crashed)
+{
+	(void)s, (void)crashed;
+}
+
+static const struct session_ops actor_ops = {
+	.kind = "actor",
+	.start = actor_start,
+	.run = actor_run,
+	.reply = actor_reply,
+	.settled = actor_settled,
+	.stop = actor_stop,
+};
+
+/* Before its loop runs. */
+static void
+actor_init(struct actor *a, struct rig *rig, unsigned loop)
+{
+	a->rig = rig;
+	a->loop = rig->loops[loop];
+	a->best_late_ns = UINT64_MAX;
+	a->session = session_new(&a->loop->sched, &actor_ops, NULL, a);
+	assert_non_null(a->session);
+	a->id = a->session->id;
+	mailbox_limit(&a->session->box, UINT32_MAX, UINT64_MAX);
+}
+
+static struct msg *
+msg_of(struct actor *from, const struct actor *to, uint64_t number)
+{
+	struct msg *m = msg_new(
+		&from->loop->sched.pool, &(struct msg_init){.event = "n",
+						 .event_size = 1,
+						 .event_static = true,
+						 .data = &number,
+						 .size = sizeof(number)});
+
+	if (!m)
+		abort();
+	m->from = from->id;
+	m->to = to->id;
+	return m;
+}
+
+static void
+post(struct actor *from, const struct actor *to, uint64_t number)
+{
+	if (sched_post(&from->loop->sched, msg_of(from, to, number)))
+		abort();
+}
+
+/* ---- waking ---------------------------------------------------------------- */
+
+static void
+pass_back(struct actor *a, struct msg *m)
+{
+	(void)m;
+	if (++a->n < a->limit)
+		post(a, a->peer, 0);
+	else if (a->limit)
+		rig_done(a->rig);
+}
+
+/* One message in flight: each has to wake the other loop. */
+static void
+test_two_loops_wake_each_other_every_time(void **state)
+{
+	struct rig *rig = *state;
+	struct actor a = {.on_run = pass_back, .limit = 20000};
+	struct actor b = {.on_run = pass_back, .limit = UINT64_MAX};
+
+	actor_init(&a, rig, 0);
+	actor_init(&b, rig, 1);
+	a.peer = &b;
+	b.peer = &a;
+	post(&a, &b, 0);
+	rig_start(rig);
+	rig_await(rig, 1);
+	rig_stop(rig);
+	assert_int_equal(a.n, 20000);
+	assert_int_equal(b.n, 20000);
+}
+
+struct counted_task {
+	struct sched_task task;
+	struct rig *rig;
+	struct loop *loop;
+	_Atomic unsigned *n;
+	unsigned limit;
+	unsigned runs;
+};
+
+static void
+count_task(struct sched *s, struct sched_task *task)
+{
+	struct counted_task *c = container_of(task, struct counted_task, task);
+
+	c->runs += s == &c->loop->sched;
+	if (atomic_fetch_add(c->n, 1) + 1 == c->limit)
+		rig_done(c->rig);
+}
+
+enum { INJECTORS = 4, INJECTED = 20000 };
+
+static void *
+injector_main(void *arg)
+{
+	struct counted_task *tasks = arg;
+
+	for (unsigned i = 0; i < INJECTED; i++)
+		loop_inject(tasks[i].loop, &tasks[i].task);
+	return NULL;
+}
+
+/* B38: wake-ups are coalesced, messages are not. */
+static void
+test_tasks_from_foreign_threads_run_exactly_once(void **state)
+{
+	struct rig *rig = *state;
+	size_t n = INJECTORS * INJECTED;
+	struct counted_task *tasks = calloc(n, sizeof(*tasks));
+	pthread_t threads[INJECTORS];
+	_Atomic unsigned count = 0;
+
+	assert_non_null(tasks);
+	for (size_t i = 0; i < n; i++)
+		tasks[i] = (struct counted_task){.task.run = count_task,
+			.rig = rig,
+			.loop = rig->loops[i % 2],
+			.n = &count,
+			.limit = (unsigned)n};
+	rig_start(rig);
+	for (unsigned i = 0; i < INJECTORS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL,
+					 injector_main, &tasks[i * INJECTED]),
+			0);
+	for (unsigned i = 0; i < INJECTORS; i++)
+		pthread_join(threads[i], NULL);
+	rig_await(rig, 1);
+	rig_stop(rig);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(tasks[i].runs, 1);
+	free(tasks);
+}
+
+static void
+test_what_was_injected_before_the_start_runs(void **state)
+{
+	struct rig *rig = *state;
+	_Atomic unsigned count = 0;
+	struct counted_task task = {.task.run = count_task,
+		.rig = rig,
+		.loop = rig->loops[0],
+		.n = &count,
+		.limit = 1};
+
+	loop_inject(rig->loops[0], &task.task);
+	rig_start(rig);
+	rig_await(rig, 1);
+}
+
+/* ---- timers ---------------------------------------------------------------- */
+
+enum { NAP_MS = 5, NAPS = 20 };
+
+static void
+nap(struct actor *a)
+{
+	a->due_ns = clock_now(&clock_system) + NAP_MS * NS_PER_MS;
+	if (session_sleep(a->session, 1, NAP_MS, NULL))
+		abort();
+}
+
+static void
+nap_over(struct actor *a, uint64_t token)
+{
+	uint64_t now = clock_now(&clock_system);
+
+	(void)token;
+	if (now < a->due_ns)
+		a->n_early++;
+	else if (now - a->due_ns < a->best_late_ns)
+		a->best_late_ns = now - a->due_ns;
+	if (++a->n < NAPS)
+		nap(a);
+	else
+		rig_done(a->rig);
+}
+
+static void
+test_sleeps_end_in_time(void **state)
+{
+	struct rig *rig = *state;
+	struct actor a = {.on_reply = nap_over};
+
+	actor_init(&a, rig, 0);
+	nap(&a);
+	rig_start(rig);
+	rig_await(rig, 1);
+	rig_stop(rig);
+	/* Late by a tick and libuv's millisecond; the machine may be busy, so
+	 * the best of many. */
+	assert_in_range(a.best_late_ns, 0, 1400 * NS_PER_US);
+	assert_int_equal(a.n_early, 0);
+}
+
+static void
+busy_then_nap(struct actor *a, struct msg *m)
+{
+	uint64_t until = clock_now(&clock_system) + 20 * NS_PER_MS;
+
+	(void)m;
+	while (clock_now(&clock_system) < until)
+		;
+	nap(a);
+}
+
+static void
+test_a_sleep_counts_from_its_call_in_a_long_turn(void **state)
+{
+	struct rig *rig = *state;
+	struct actor a = {.on_run = busy_then_nap, .on_reply = nap_over};
+
+	a.n = NAPS - 1;
+	actor_init(&a, rig, 0);
+	post(&a, &a, 0);
+	rig_start(rig);
+	rig_await(rig, 1);
+	rig_stop(rig);
+	assert_int_equal(a.n_early, 0);
+}
+
+/* By a post or by a delay of nothing, as it came. */
+static void
+again_at_once(struct actor *a, struct msg *m)
+{
+	struct sched *s = &a->loop->sched;
+	struct delay_init init = {.to = a->id, .due_ns = s->now_ns};
+
+	a->n++;
+	if (!(m->flags & MSG_DELAYED))
+		post(a, a, 0);
+	else if (delay_set(s, a->session, &init, msg_of(a, a, 0), NULL))
+		abort();
+}
+
+static void
+done_at_last(struct actor *a, struct msg *m)
+{
+	(void)m;
+	if (++a->n == 100)
+		rig_done(a->rig);
+	else if (session_sleep(a->session, 1, 1, NULL))
+		abort();
+}
+
+static void
+post_to_self(struct actor *a, uint64_t token)
+{
+	(void)token;
+	post(a, a, 0);
+}
+
+/* B37: one that delays to itself by nothing spins, and others go on. */
+static void
+test_delays_of_nothing_do_not_starve_others(void **state)
+{
+	struct rig *rig = *state;
+	struct actor greedy = {.on_run = again_at_once};
+	struct actor modest = {
+		.on_run = done_at_last, .on_reply = post_to_self};
+
+	struct delay_init init = {.due_ns = 0};
+
+	actor_init(&greedy, rig, 0);
+	actor_init(&modest, rig, 0);
+	init.to = greedy.id;
+	assert_int_equal(delay_set(&rig->loops[0]->sched, NULL, &init,
+				 msg_of(&greedy, &greedy, 0), NULL),
+		0);
+	post(&greedy, &greedy, 0);
+	post(&modest, &modest, 0);
+	rig_start(rig);
+	rig_await(rig, 1);
+	rig_stop(rig);
+	assert_int_equal(modest.n, 100);
+	assert_true(greedy.n > 100);
+}
+
+/* ---- callbacks of libuv between a turn and the poll -------------------------- */
+
+struct between {
+	uv_timer_t timer;
+	struct loop_flush flush;
+	struct actor *actor;
+	int what;
+};
+
+enum { BETWEEN_POST, BETWEEN_SLEEP, BETWEEN_DEFER, BETWEEN_AWAY };
+
+static void
+on_flush(struct loop_flush *flush)
+{
+	struct between *b = container_of(flush, struct between, flush);
+
+	rig_done(b->actor->rig);
+}
+
+static void
+on_timer_closed(uv_handle_t *handle)
+{
+	struct between *b = handle->data;
+
+	loop_enter(b->actor->loop);
+	if (b->what == BETWEEN_POST)
+		post(b->actor, b->actor, 0);
+	else if (b->what == BETWEEN_AWAY)
+		post(b->actor, b->actor->peer, 0);
+	else if (b->what == BETWEEN_DEFER)
+		loop_defer(b->actor->loop, &b->flush);
+	else if (session_sleep(b->actor->session, 1, 10, NULL))
+		abort();
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+	uv_close((uv_handle_t *)timer, on_timer_closed);
+}
+
+static void
+done(struct actor *a, struct msg *m)
+{
+	(void)m;
+	a->n++;
+	rig_done(a->rig);
+}
+
+static void
+reply_done(struct actor *a, uint64_t token)
+{
+	(void)token;
+	rig_done(a->rig);
+}
+
+static void
+between(struct rig *rig, int what)
+{
+	struct actor a = {.on_run = done, .on_reply = reply_done};
+	struct actor b = {.on_run = done};
+	struct between between = {
+		.flush.run = on_flush, .actor = &a, .what = what};
+
+	actor_init(&a, rig, 0);
+	actor_init(&b, rig, 1);
+	a.peer = &b;
+	uv_timer_init(&a.loop->uv, &between.timer);
+	between.timer.data = &between;
+	uv_timer_start(&between.timer, on_timer, 20, 0);
+	rig_start(rig);
+	rig_await(rig, 1);
+	rig_stop(rig);
+}
+
+static void
+test_a_post_from_a_close_callback_is_handled(void **state)
+{
+	between(*state, BETWEEN_POST);
+}
+
+static void
+test_a_sleep_from_a_close_callback_ends(void **state)
+{
+	between(*state, BETWEEN_SLEEP);
+}
+
+static void
+test_a_flush_from_a_close_callback_runs(void **state)
+{
+	between(*state, BETWEEN_DEFER);
+}
+
+static void
+test_a_post_elsewhere_from_a_close_callback_leaves(void **state)
+{
+	between(*state, BETWEEN_AWAY);
+}
+
+/* ---- flushes ----------------------------------------------------------------- */
+
+struct noted_flush {
+	struct loop_flush flush;
+	struct actor *actor;
+	struct noted_flush *more;
+	uint64_t n_runs, n_seen;
+};
+
+static void
+note_flush(struct loop_flush *flush)
+{
+	struct noted_flush *noted =
+		container_of(flush, struct noted_flush, flush);
+
+	noted->n_runs++;
+	noted->n_seen = noted->actor->n;
+	if (noted->more)
+		loop_defer(noted->actor->loop, &noted->more->flush);
+	else
+		rig_done(noted->actor->rig);
+}
+
+static void
+defer(struct actor *a, struct msg *m)
+{
+	struct noted_flush *noted;
+
+	memcpy(&noted, m->data, sizeof(noted));
+	a->n++;
+	loop_defer(a->loop, &noted->flush);
+}
+
+static void
+test_a_flush_runs_once_a_turn_after_all_handlers(void **state)
+{
+	struct rig *rig = *state;
+	struct actor a = {.on_run = defer};
+	struct noted_flush second = {.flush.run = note_flush, .actor = &a};
+	struct noted_flush first = {
+		.flush.run = note_flush, .actor = &a, .more = &second};
+
+	actor_init(&a, rig, 0);
+	for (unsigned i = 0; i < 10; i++)
+		post(&a, &a, (uintptr_t)&first);
+	rig_start(rig);
+	rig_await(rig, 1);
+	rig_stop(rig);
+	assert_int_equal(first.n_runs, 1);
+	assert_int_equal(first.n_seen, 10);
+	assert_int_equal(second.n_runs, 1); /* asked for by the first */
+}
+
+/* ---- life ---------------------------------------------------------------- */
+
+static void
+test_a_loop_that_never_ran_goes_without_a_trace(void **state)
+{
+	struct rig *rig = *state;
+	struct actor a = {.on_run = done};
+
+	actor_init(&a, rig, 0);
+	post(&a, &a, 0);
+	/* rig_free() checks */
+}
+
+static void
+test_a_loop_stopped_before_it_ran_goes_without_a_trace(void **state)
+{
+	struct rig *rig = *state;
+
+	loop_stop(rig->loops[0]);
+	rig_start(rig);
+}
+
+static void
+test_a_loop_that_cannot_be_made_leaves_nothing(void **state)
+{
+	struct rig *rig = *state;
+	struct loop *l = loop_alloc();
+
+	assert_true(loop_init(l, &rig->kernel, KERNEL_LOOPS_MAX) < 0);
+	assert_int_equal(loop_deinit(l), 0);
+	free(l);
+}
+
+static void
+test_handles_left_open_are_closed(void **state)
+{
+	struct rig *rig = *state;
+	uv_timer_t timer;
+
+	uv_timer_init(&rig->loops[0]->uv, &timer);
+	rig_start(rig);
+	rig_stop(rig);
+	assert_int_equal(loop_deinit(rig->loops[0]), 0);
+	assert_true(uv_is_closing((uv_handle_t *)&timer));
+	assert_int_equal(loop_init(rig->loops[0], &rig->kernel, 0), 0);
+}
+
+/* ---- stress ---------------------------------------------------------------- */
+
+enum {
+	STRESS_ACTORS = 16,
+	STRESS_EACH = 80000, /* posts, calls among them */
+	STRESS_BATCH = 100,
+	STRESS_ACK_EVERY = 16,
+	STRESS_CALL_EVERY = 64,
+};
+
+struct crowd {
+	struct actor actors[STRESS_ACTORS];
+	uint64_t sent[STRESS_ACTORS];
+	uint64_t seen[STRESS_ACTORS][STRESS_ACTORS]; /* by receiver, sender */
+	uint64_t n_received[STRESS_ACTORS];
+	uint64_t n_wrong[STRESS_ACTORS];
+	bool done[STRESS_ACTORS];
+};
+
+static struct crowd *
+crowd_of(struct actor *a)
+{
+	return container_of(a - a->limit, struct crowd, actors[0]);
+}
+
+/* What each must get in all: everybody sends to all in turn. */
+static void
+crowd_check(struct crowd *c, struct actor *a)
+{
+	size_t i = a->limit;
+
+	if (c->done[i] || c->n_received[i] < STRESS_EACH ||
+		a->n_settled < STRESS_EACH / STRESS_ACK_EVERY ||
+		a->n_replies < STRESS_EACH / STRESS_CALL_EVERY)
+		return;
+	c->done[i] = true;
+	rig_done(a->rig);
+}
+
+static void
+crowd_send(struct crowd *c, struct actor *a)
+{
+	uint64_t n = c->sent[a->limit]++;
+	struct actor *to = &c->actors[(a->limit + n) % STRESS_ACTORS];
+	struct msg *m = msg_of(a, to, n / STRESS_ACTORS);
+	int r;
+
+	if (n % STRESS_ACK_EVERY == 3) {
+		m->flags |= MSG_ACK;
+		m->level = (n / STRESS_ACK_EVERY) % 2 ? MSG_LEVEL_HANDLED
+						      : MSG_LEVEL_ACCEPTED;
+		m->seq = n;
+	}
+	if (n % STRESS_CALL_EVERY == 5)
+		r = session_call(a->session, m, 1, 600000, NULL);
+	else
+		r = sched_post(&a->loop->sched, m);
+	if (r)
+		abort();
+}
+
+static void
+crowd_run(struct actor *a, struct msg *m)
+{
+	struct crowd *c = crowd_of(a);
+	uint64_t number;
+
+	memcpy(&number, m->data, sizeof(number));
+	if (number == UINT64_MAX) { /* its own tick */
+		for (unsigned i = 0; i < STRESS_BATCH; i++)
+			crowd_send(c, a);
+		if (c->sent[a->limit] < STRESS_EACH)
+			post(a, a, UINT64_MAX);
+		return;
+	}
+	for (size_t i = 0; i < STRESS_ACTORS; i++)
+		if (c->actors[i].id == m->from)
+			c->n_wrong[a->limit] +=
+				c->seen[a->limit][i]++ != number;
+	c->n_received[a->limit]++;
+	crowd_check(c, a);
+}
+
+static void
+crowd_reply(struct actor *a, uint64_t token)
+{
+	a->n_replies += token;
+	crowd_check(crowd_of(a), a);
+}
+
+static void
+check_books(struct rig *rig)
+{
+	uint64_t accepted = 0, handled = 0, in = 0, out = 0;
+
+	for (unsigned i = 0; i < rig->n_loops; i++) {
+		const struct sched *s = &rig->loops[i]->sched;
+
+		accepted += s->counters.accepted;
+		handled += s->counters.handled;
+		in += s->transit_in;
+		out += s->transit_out;
+		assert_int_equal(s->counters.refused, 0);
+		assert_int_equal(s->counters.dead, 0);
+		assert_int_equal(s->queued, 0);
+		assert_int_equal(s->calls.n, 0);
+	}
+	assert_int_equal(in, out);
+	assert_int_equal(accepted, handled);
+	assert_int_equal(
+		handled, (uint64_t)STRESS_ACTORS *
+				 (STRESS_EACH + STRESS_EACH / STRESS_BATCH));
+}
+
+/* B38 */
+static void
+test_four_loops_pass_all_once_and_in_order(void **state)
+{
+	struct rig *rig = *state;
+	struct crowd *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	for (size_t i = 0; i < STRESS_ACTORS; i++) {
+		c->actors[i].on_run = crowd_run;
+		c->actors[i].on_reply = crowd_reply;
+		c->actors[i].limit = i;
+		actor_init(&c->actors[i], rig, i % rig->n_loops);
+		post(&c->actors[i], &c->actors[i], UINT64_MAX);
+	}
+	rig_start(rig);
+	rig_await(rig, STRESS_ACTORS);
+	rig_stop(rig);
+	for (size_t i = 0; i < STRESS_ACTORS; i++) {
+		assert_int_equal(c->n_wrong[i], 0);
+		assert_int_equal(c->n_received[i], STRESS_EACH);
+		assert_int_equal(
+			c->actors[i].n_settled, STRESS_EACH / STRESS_ACK_EVERY);
+		assert_int_equal(c->actors[i].n_replies,
+			STRESS_EACH / STRESS_CALL_EVERY);
+	}
+	check_books(rig);
+	assert_int_equal(rig->kernel.late_replies, 0);
+	free(c);
+}
+
+int
+main(void)
+{
+#define ONE(test) cmocka_unit_test_setup_teardown(test, setup_one, teardown)
+#define TWO(test) cmocka_unit_test_setup_teardown(test, setup_two, teardown)
+#define FOUR(test) cmocka_unit_test_setup_teardown(test, setup_four, teardown)
+	const struct CMUnitTest tests[] = {
+		TWO(test_two_loops_wake_each_other_every_time),
+		TWO(test_tasks_from_foreign_threads_run_exactly_once),
+		ONE(test_what_was_injected_before_the_start_runs),
+		ONE(test_sleeps_end_in_time),
+		ONE(test_a_sleep_counts_from_its_call_in_a_long_turn),
+		ONE(test_delays_of_nothing_do_not_starve_others),
+		TWO(test_a_post_from_a_close_callback_is_handled),
+		TWO(test_a_sleep_from_a_close_callback_ends),
+		TWO(test_a_flush_from_a_close_callback_runs),
+		TWO(test_a_post_elsewhere_from_a_close_callback_leaves),
+		ONE(test_a_flush_runs_once_a_turn_after_all_handlers),
+		ONE(test_a_loop_that_never_ran_goes_without_a_trace),
+		ONE(test_a_loop_stopped_before_it_ran_goes_without_a_trace),
+		ONE(test_a_loop_that_cannot_be_made_leaves_nothing),
+		ONE(test_handles_left_open_are_closed),
+		FOUR(test_four_loops_pass_all_once_and_in_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
