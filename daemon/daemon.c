@@ -26,6 +26,7 @@ enum {
 	DRAIN_MS = 10,        /* between looks at what is queued */
 	CLOSE_MS = 2000,      /* for connections to close */
 	HARD_STOP_MS = 10000, /* beyond StopTimeout=: then it gives up */
+	HURRY_MS = 2000,      /* after a second signal */
 	STATUS_TEXT_MAX = 128,
 };
 
@@ -58,6 +59,7 @@ struct daemon {
 	bool stop_wanted;
 	bool hurry;        /* asked twice */
 	uint64_t since_ms; /* of the state */
+	uint64_t asked_ms; /* of the last signal to stop */
 	struct tally last;
 	char status[STATUS_TEXT_MAX];
 	int exit;
@@ -303,7 +305,7 @@ daemon_on_hard_timer(uv_timer_t *timer)
 	log_err("daemon.stuck",
 		"ms=%" PRIu64
 		" reason=\"a handler does not return; giving up\"",
-		elapsed_ms(d));
+		uv_now(timer->loop) - d->asked_ms);
 	_exit(DAEMON_EXIT_INTERNAL);
 }
 
@@ -317,9 +319,6 @@ daemon_stop(struct daemon *d)
 	d->state = DAEMON_DRAINING;
 	d->since_ms = uv_now(&d->loops[0].uv);
 	uv_timer_stop(&d->status_timer);
-	uv_timer_start(&d->hard_timer, daemon_on_hard_timer,
-		(uint64_t)d->reloader.config->stop_timeout_ms + HARD_STOP_MS,
-		0);
 	log_info("daemon.stopping", "connections=%" PRIu32,
 		atomic_load(&d->server.shared.n_connections));
 	notify_stopping();
@@ -329,6 +328,18 @@ daemon_stop(struct daemon *d)
 	round_start(&d->round, announce, daemon_on_announced);
 }
 
+/* From now on it ends, even if a loop is stuck and no step comes to its end. */
+static void
+daemon_limit(struct daemon *d)
+{
+	uint64_t ms = d->reloader.config->stop_timeout_ms;
+
+	uv_update_time(&d->loops[0].uv);
+	d->asked_ms = uv_now(&d->loops[0].uv);
+	uv_timer_start(&d->hard_timer, daemon_on_hard_timer,
+		d->hurry ? HURRY_MS : ms + HARD_STOP_MS, 0);
+}
+
 static void
 daemon_on_signal(uv_signal_t *signal, int number)
 {
@@ -336,8 +347,8 @@ daemon_on_signal(uv_signal_t *signal, int number)
 
 	(void)number;
 	loop_enter(&d->loops[0]);
-	if (d->stop_wanted)
-		d->hurry = true;
+	d->hurry = d->stop_wanted;
+	daemon_limit(d);
 	reloader_close(&d->reloader);
 	daemon_stop(d);
 }

@@ -195,6 +195,19 @@ class Stop(harness.TestCase):
         self.daemon.process.terminate()
         self.assertEqual(self.daemon.wait(), 0)
 
+    def test_a_handler_that_never_returns_does_not_hold_it(self):
+        self.daemon.session("stuck", "Loop=1", "HandlerTimeout=0",
+                            script=STUCK)
+        self.daemon.start("--loops", "2")
+        client = self.daemon.client()
+        client.post_soon("stuck", "spin")
+        client.request("ping")  # so the post has been read
+        self.daemon.process.terminate()
+        self.daemon.logged("daemon.stopping")
+        self.daemon.process.terminate()
+        self.assertEqual(self.daemon.wait(), 70)
+        self.daemon.logged("daemon.stuck")
+
     def test_what_waits_for_a_client_holds_nothing_up(self):
         self.daemon.configure("StopTimeout=1h")
         self.daemon.write("sessions.d/jobs.conf", "[Session]\nKind=client\n")
