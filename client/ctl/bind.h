@@ -16,6 +16,9 @@ struct bind {
 	int signal_fd;     /* -1: not made */
 	sigset_t old_mask; /* before signal_fd was made */
 	int stop_signal;   /* 0: none came */
+	FILE *out;         /* where ctl->out went, which gathers now */
+	char *text;        /* what was gathered ... */
+	size_t size;       /* ... at the last flush */
 };
 
 /* A command that ran. */
@@ -34,6 +37,13 @@ int bind_signals_init(struct bind *b);
 void bind_signals_deinit(struct bind *b);
 /* Take what came: sets stop_signal. Is a child said to have ended? */
 bool bind_signals_read(struct bind *b);
+
+/* From now on ctl->out gathers. 0, or an exit code. */
+int bind_output_init(struct bind *b);
+void bind_output_deinit(struct bind *b);
+/* Write what was gathered; the rest is dropped if a stop signal comes. 0, or
+ * the exit code: CTL_EXIT_PIPE, or that of an error that has been told. */
+int bind_output_flush(struct bind *b);
 
 /* Run b->exec for @event and wait for it; its stdout is kept if @capture. 0, or
  * the exit code of an error that has been told: it could not be started. A

@@ -22,6 +22,7 @@ struct ctl {
 	struct json json;    /* writes to @out */
 	struct evd *evd;     /* NULL: not connected; free it by ctl_deinit() */
 	const char *subject; /* what the verb is about, for errors, or NULL */
+	int output_code;     /* what was told of @out, see ctl_flush() */
 	int timeout_ms;      /* -1: for ever */
 	bool timeout_given;
 	bool as_json, legend, quiet, verbose, color;

@@ -149,19 +149,23 @@ ctl_detail(struct ctl *ctl, const char *format, ...)
 	va_end(ap);
 }
 
-/* Of what could not be written only the first failure is told. */
-int
-ctl_flush(struct ctl *ctl)
+static int
+fail_output(struct ctl *ctl, int err)
 {
-	int err;
-
-	errno = 0;
-	if (fflush(ctl->out) == 0 && !ferror(ctl->out))
-		return 0;
-	err = errno ? errno : EIO;
 	if (err == EPIPE)
 		return CTL_EXIT_PIPE;
 	ctl->as_json = false; /* there is nowhere to write it */
 	return ctl_fail(ctl, EVD_STATUS_IO, "cannot write the output: %s",
 		strerror(err));
+}
+
+/* It is told once. */
+int
+ctl_flush(struct ctl *ctl)
+{
+	errno = 0;
+	if (ctl->output_code || (fflush(ctl->out) == 0 && !ferror(ctl->out)))
+		return ctl->output_code;
+	ctl->output_code = fail_output(ctl, errno ? errno : EIO);
+	return ctl->output_code;
 }

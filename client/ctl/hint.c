@@ -26,6 +26,14 @@ put_verb(char hint[HINT_SIZE], const char *verb, const char *subject,
 		subject ? " " : "", subject ? subject : "", does);
 }
 
+static void
+hint_timeout(const char *subject, char hint[HINT_SIZE])
+{
+	snprintf(hint, HINT_SIZE, "--timeout SPAN waits longer%s%s%s",
+		subject ? ", eventctl status " : "", subject ? subject : "",
+		subject ? " shows how it is" : "");
+}
+
 void
 hint_for_status(int status, const char *subject, char hint[HINT_SIZE])
 {
@@ -40,8 +48,10 @@ hint_for_status(int status, const char *subject, char hint[HINT_SIZE])
 	case EVD_STATUS_FULL:
 		put_verb(hint, "status", subject, "shows its mailbox");
 		break;
-	case EVD_STATUS_FAILED:
 	case EVD_STATUS_DIED:
+		put_verb(hint, "status", subject, "shows how it is");
+		break;
+	case EVD_STATUS_FAILED:
 		snprintf(hint, HINT_SIZE,
 			"eventctl status %s shows why, eventctl restart %s "
 			"starts it",
@@ -49,7 +59,10 @@ hint_for_status(int status, const char *subject, char hint[HINT_SIZE])
 			subject ? subject : "ALIAS");
 		break;
 	case EVD_STATUS_TIMEOUT:
-		put(hint, "--timeout SPAN waits longer");
+		hint_timeout(subject, hint);
+		break;
+	case EVD_STATUS_NOT_FOUND:
+		put(hint, "eventctl timers lists them");
 		break;
 	case EVD_STATUS_UNSUPPORTED:
 		put(hint, "eventctl version shows how old the daemon is");

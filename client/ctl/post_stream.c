@@ -17,6 +17,7 @@ struct stream {
 	int64_t first;      /* number of the first post */
 	uint64_t failed_at; /* which event failed first, 1 ...; 0: none */
 	int failed_status;
+	bool lost; /* the connection */
 	char failed_text[512];
 };
 
@@ -39,9 +40,18 @@ take_events(struct stream *s)
 {
 	const struct evd_event *event;
 
-	while (evd_next(s->ctl->evd, &event) == 1)
+	while (evd_next(s->ctl->evd, &event) == 1) {
 		if (evd_event_type(event) == EVD_POST_FAILED)
 			on_failed(s, event);
+		else if (evd_event_type(event) == EVD_DISCONNECTED)
+			s->lost = true;
+	}
+}
+
+static bool
+is_over(const struct stream *s)
+{
+	return s->failed_at || s->lost;
 }
 
 /* As long as posts get settled the time-out begins anew. */
@@ -117,6 +127,11 @@ finish(struct stream *s, int code)
 		return code;
 	if (s->failed_at)
 		return fail_events(s);
+	if (s->lost)
+		return ctl_fail(s->ctl, EVD_STATUS_LOST,
+			"the connection was lost; %" PRIu64 " of %" PRIu64
+			" events are %s",
+			n_accepted(s), s->sent, s->post->level);
 	return r < 0 ? ctl_fail_evd(s->ctl) : 0;
 }
 
@@ -134,7 +149,7 @@ wait_for_input(struct stream *s)
 		return 0;
 	if (evd_flush(evd) < 0)
 		return ctl_fail_evd(s->ctl);
-	while (!s->failed_at && !fds[0].revents) {
+	while (!is_over(s) && !fds[0].revents) {
 		fds[1].fd = evd_fd(evd);
 		fds[1].events = (short)evd_events(evd);
 		if (poll(fds, 2, evd_timeout_ms(evd)) < 0 && errno != EINTR)
@@ -156,7 +171,7 @@ post_record(struct stream *s, const char *data, size_t size)
 
 	take_events(s);
 	if (n < 0)
-		return s->failed_at ? 0 : ctl_fail_evd(s->ctl);
+		return is_over(s) ? 0 : ctl_fail_evd(s->ctl);
 	if (s->sent++ == 0)
 		s->first = n;
 	return 0;
@@ -171,7 +186,7 @@ send_all(struct stream *s)
 	char *data;
 	int r = 0, taken;
 
-	while (r == 0 && !s->failed_at) {
+	while (r == 0 && !is_over(s)) {
 		taken = payload_take(p, s->ctl, max, &data, &size, &r);
 		if (taken > 0)
 			r = post_record(s, data, size);
@@ -179,7 +194,7 @@ send_all(struct stream *s)
 			break;
 		else if (taken == 0)
 			r = wait_for_input(s);
-		if (taken == 0 && r == 0 && !s->failed_at)
+		if (taken == 0 && r == 0 && !is_over(s))
 			r = payload_fill(p, s->ctl);
 	}
 	return r;

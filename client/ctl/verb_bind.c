@@ -78,7 +78,7 @@ handle_exec(struct bind *b, const struct evd_event *event)
 	if (r == 0 && !b->stop_signal)
 		on_outcome(b, event, &outcome);
 	outcome_deinit(&outcome);
-	return r ? r : ctl_flush(b->ctl);
+	return r ? r : bind_output_flush(b);
 }
 
 static int
@@ -87,8 +87,8 @@ handle_print(struct bind *b, const struct evd_event *event)
 	int r;
 
 	bind_print(b, event, NULL);
-	r = ctl_flush(b->ctl);
-	if (r == 0 && evd_event_call(event))
+	r = bind_output_flush(b);
+	if (r == 0 && !b->stop_signal && evd_event_call(event))
 		answer(b, event, b->reply, b->reply ? strlen(b->reply) : 0);
 	return r;
 }
@@ -163,7 +163,7 @@ wait_for_more(struct bind *b)
 	struct pollfd fds[3] = {
 		{.fd = evd_fd(evd), .events = (short)evd_events(evd)},
 		{.fd = b->signal_fd, .events = POLLIN},
-		{.fd = fileno(b->ctl->out)},
+		{.fd = fileno(b->out)},
 	};
 	int timeout_ms = evd_timeout_ms(evd);
 
@@ -294,7 +294,9 @@ run(struct bind *b)
 	if (r < 0)
 		return ctl_fail(b->ctl, EVD_STATUS_INTERNAL, "signals: %s",
 			strerror(-r));
-	r = bind_all(b);
+	r = bind_output_init(b);
+	if (r == 0)
+		r = bind_all(b);
 	return r ? r : loop(b);
 }
 
@@ -309,6 +311,9 @@ verb_bind(struct ctl *ctl)
 
 	ctl->subject = ctl_word(ctl, 0);
 	code = run(&b);
+	if (b.out && ctl->as_json && code != CTL_EXIT_PIPE)
+		bind_output_flush(&b); /* the error */
+	bind_output_deinit(&b);
 	bind_signals_deinit(&b);
 	finish(&b);
 	return b.stop_signal ? 128 + b.stop_signal : code;

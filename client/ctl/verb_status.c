@@ -46,7 +46,7 @@ print_lines(struct ctl *ctl, const char *title, const char *text)
 			print_title(ctl, title);
 		else
 			fprintf(ctl->out, "%*s", TITLE_WIDTH + 2, "");
-		escape_write(ctl->out, text, n, 0);
+		escape_write(ctl->out, text, n, ESCAPE_KEEP_LINES);
 		fputc('\n', ctl->out);
 	}
 }
@@ -95,8 +95,9 @@ print_state(struct ctl *ctl, const struct evd_session *s)
 	escape_text(ctl->out, evd_session_state(s));
 	fputs(style_end(style, ctl->color), ctl->out);
 	if (evd_session_restarts(s))
-		fprintf(ctl->out, ", restarted %" PRIu32 " times",
-			evd_session_restarts(s));
+		fprintf(ctl->out, ", restarted %" PRIu32 " time%s",
+			evd_session_restarts(s),
+			evd_session_restarts(s) == 1 ? "" : "s");
 	fputc('\n', ctl->out);
 	print_lines(ctl, "Reason", evd_session_reason(s));
 }
@@ -129,7 +130,7 @@ print_mailbox(struct ctl *ctl, const struct evd_session *s)
 		evd_session_counter(s, EVD_COUNTER_QUEUED),
 		evd_session_max_events(s), used, max);
 	if (evd_session_parked(s))
-		print_field(ctl, "Waiting", "%" PRIu64 " posts for room",
+		print_field(ctl, "Waiting", "posts for room: %" PRIu64,
 			evd_session_parked(s));
 }
 
@@ -232,8 +233,9 @@ print_daemon(struct ctl *ctl, const struct evd_daemon *d)
 	print_field(ctl, "State", "%s", evd_daemon_state(d));
 	print_time(ctl, "Started", evd_daemon_started_ns(d));
 	print_field(ctl, "Socket", "%s", evd_socket(ctl->evd));
-	print_field(ctl, "Process", "%" PRIu32 ", %" PRIu32 " loops, %s",
-		evd_daemon_pid(d), evd_daemon_loops(d), memory);
+	print_field(ctl, "Process", "%" PRIu32 ", %" PRIu32 " loop%s, %s",
+		evd_daemon_pid(d), evd_daemon_loops(d),
+		evd_daemon_loops(d) == 1 ? "" : "s", memory);
 	print_sessions(ctl, d);
 	print_field(ctl, "Clients", "%" PRIu64, evd_daemon_connections(d));
 	print_counters(ctl, counters);

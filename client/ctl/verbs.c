@@ -144,8 +144,9 @@ const struct verb verbs[] = {
 		"bind",
 		"ALIAS...",
 		"take aliases and print their events",
-		"Prints a line for each event: its alias if several are bound,\n"
-		"its name, its payload with what is not printable escaped.\n"
+		"Prints a line for each event: its alias if several are\n"
+		"bound, its name, its payload with what is not printable\n"
+		"escaped.\n"
 		"\n"
 		"--exec runs COMMAND instead, for one event at a time: the\n"
 		"payload is its standard input; EVENTD_ALIAS, EVENTD_EVENT,\n"
