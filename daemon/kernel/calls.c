@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
+
 enum { SLOT_MASK = (1 << CALLS_SLOT_BITS) - 1 };
 
 void
@@ -41,7 +43,7 @@ grow(struct calls *c)
 	if (!blocks)
 		return -1;
 	c->blocks = blocks;
-	block = calloc(CALLS_BLOCK, sizeof(*block));
+	block = FAULT(calls_grow) ? NULL : calloc(CALLS_BLOCK, sizeof(*block));
 	if (!block)
 		return -1;
 	c->blocks[c->n_blocks++] = block;

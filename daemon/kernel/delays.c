@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/fault.h"
 #include "kernel/sched.h"
 
 enum { SCHED_BITS = 6, SLOT_BITS = 24, SLOT_MASK = (1 << SLOT_BITS) - 1 };
@@ -143,7 +144,7 @@ delay_make(struct sched *s, struct session *owner,
 
 	if (s->delays.n >= s->kernel->limits.max_timers)
 		return DELAY_E_LIMIT;
-	delay = calloc(1, sizeof(*delay));
+	delay = FAULT(delay_make) ? NULL : calloc(1, sizeof(*delay));
 	if (!delay)
 		return err_raise(-ENOMEM);
 	r = delay_aim(s, delay, init);
@@ -216,17 +217,22 @@ delay_owner(struct sched *s, uint64_t id)
 void
 delays_cancel_owned(struct sched *s, struct session *owner)
 {
-	LIST_FOREACH (node, &owner->delays)
-		delay_cancel(s, container_of(node, struct delay, owned)->id);
+	while (!list_is_empty(&owner->delays))
+		delay_cancel(
+			s, container_of(owner->delays.next, struct delay, owned)
+				   ->id);
 }
 
 void
 delays_deinit(struct sched *s)
 {
 	struct delay *delay;
+	uint64_t id = 0;
 
-	while ((delay = delays_next(&s->delays, 0)))
-		delay_cancel(s, delay->id);
+	while ((delay = delays_next(&s->delays, id))) {
+		id = delay->id;
+		delay_cancel(s, id);
+	}
 	free(s->delays.slots);
 	s->delays.slots = NULL;
 }
@@ -236,8 +242,9 @@ static uint64_t
 next_due(const struct delay *delay, uint64_t now)
 {
 	uint64_t behind = now - delay->timer.due_ns;
+	uint64_t wait = delay->repeat_ns - behind % delay->repeat_ns;
 
-	return now + delay->repeat_ns - behind % delay->repeat_ns;
+	return wait < UINT64_MAX - now ? now + wait : UINT64_MAX;
 }
 
 /* What goes to the mailbox now: the event itself, or of a repeating delay a

@@ -64,7 +64,8 @@ delay_sched(uint64_t id)
 {
 	return id & 63;
 }
-/* The pending delay of the smallest id above @after, or NULL: for pages. */
+/* The pending delay in the next slot after that of the id @after, which may be
+ * gone, or NULL: for pages. 0: the first. */
 struct delay *delays_next(struct delays *d, uint64_t after);
 void delays_init(struct delays *d, unsigned sched);
 void delays_deinit(struct sched *s);

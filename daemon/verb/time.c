@@ -113,7 +113,8 @@ verb_delay(struct peer *p, const Eventd__V1__Request *r)
 		.alias = d->alias,
 		.alias_size = (uint32_t)strlen(d->alias),
 		.wall = d->at_ns != 0,
-		.due_ns = d->at_ns ? (uint64_t)d->at_ns : s->now_ns + wait_ns,
+		.due_ns = d->at_ns ? (uint64_t)d->at_ns
+				   : clock_now(s->kernel->clock) + wait_ns,
 		.repeat_ns = d->repeat_ms * NS_PER_MS,
 	};
 	struct msg *m;
