@@ -158,8 +158,10 @@ api_defer(lua_State *L)
 	struct msg *m = ls->m;
 	int r;
 
-	if (!m || !m->call || (m->flags & MSG_REPLIED))
-		return 0;
+	if (!m || !m->call || (m->flags & MSG_REPLIED)) {
+		lua_pushnil(L);
+		return 1;
+	}
 	r = deferred_add(&ls->deferred, m->call);
 	if (r == DEFERRED_E_MANY)
 		return luaL_error(L, "%d calls are deferred, the most possible",
@@ -205,9 +207,10 @@ api_alias(lua_State *L)
 {
 	const char *alias = session_first_alias(lua_session_of(L)->session);
 
-	if (!*alias)
-		return 0;
-	lua_pushstring(L, alias);
+	if (*alias)
+		lua_pushstring(L, alias);
+	else
+		lua_pushnil(L);
 	return 1;
 }
 

@@ -10,21 +10,22 @@
 
 enum {
 	TRACE_MAX = 2048,
+	TRACE_LEVELS = 16,
+	MESSAGE_MAX = LUA_REPORT_MAX - TRACE_MAX,
 	SLACK = 64 << 10, /* bytes beyond MemoryMax= for a report */
 	REPORT_MS = 200,
 };
 
 struct lua_report {
-	char *text; /* LUA_REPORT_MAX bytes */
+	char *text;
+	size_t size; /* of its room, with a NUL */
 	size_t n;
-	lua_State *from;
-	char trace[TRACE_MAX];
 };
 
 static void
 append(struct lua_report *r, const char *text, size_t size)
 {
-	size_t room = LUA_REPORT_MAX - 1 - r->n;
+	size_t room = r->size - 1 - r->n;
 
 	if (size > room)
 		size = room;
@@ -33,26 +34,52 @@ append(struct lua_report *r, const char *text, size_t size)
 	r->text[r->n] = '\0';
 }
 
-static bool
-has_lua_level(lua_State *L)
+/* What a level is called, as Lua's own tracebacks have it. */
+static void
+append_level(struct lua_report *r, const lua_Debug *ar)
 {
-	lua_Debug ar;
+	char line[256];
 
-	for (int level = 0; level < 32 && lua_getstack(L, level, &ar); level++)
-		if (lua_getinfo(L, "S", &ar) && *ar.what != 'C')
-			return true;
-	return false;
+	if (*ar->what == 'C' && !ar->name)
+		return; /* ours, that called the handler */
+	if (*ar->what == 'C')
+		snprintf(line, sizeof(line), "\n\t[C]: in %s '%s'",
+			ar->namewhat, ar->name);
+	else if (*ar->what == 'm')
+		snprintf(line, sizeof(line), "\n\t%s:%d: in main chunk",
+			ar->short_src, ar->currentline);
+	else if (ar->name && *ar->namewhat)
+		snprintf(line, sizeof(line), "\n\t%s:%d: in %s '%s'",
+			ar->short_src, ar->currentline, ar->namewhat, ar->name);
+	else
+		snprintf(line, sizeof(line), "\n\t%s:%d: in function <%s:%d>",
+			ar->short_src, ar->currentline, ar->short_src,
+			ar->linedefined);
+	append(r, line, strlen(line));
 }
 
-/* Of @from, to r->trace; nothing if no line of a script is in it. */
+/* The innermost levels of @L; nothing if no line of a script is there. Unlike
+ * luaL_traceback() it takes no memory, and no time that grows with the depth
+ * of a recursion that has filled it. */
 static void
-take_trace(lua_State *L, struct lua_report *r, lua_State *from, int level)
+append_trace(struct lua_report *r, lua_State *L, int level)
 {
-	if (!has_lua_level(from))
-		return;
-	luaL_traceback(L, from, NULL, level);
-	snprintf(r->trace, sizeof(r->trace), "%s", lua_tostring(L, -1));
-	lua_pop(L, 1);
+	static const char title[] = "\nstack traceback:";
+	size_t before = r->n;
+	bool has_line = false;
+	lua_Debug ar;
+	int last = level + TRACE_LEVELS;
+
+	append(r, title, sizeof(title) - 1);
+	for (; level < last && lua_getstack(L, level, &ar); level++) {
+		lua_getinfo(L, "Sln", &ar);
+		has_line = has_line || *ar.what != 'C';
+		append_level(r, &ar);
+	}
+	if (level == last && lua_getstack(L, level, &ar))
+		append(r, "\n\t...", 5);
+	if (!has_line)
+		r->text[r->n = before] = '\0';
 }
 
 static int
@@ -60,18 +87,9 @@ on_error(lua_State *L)
 {
 	struct lua_report *r = lua_session_of(L)->report;
 
-	if (r && !*r->trace)
-		take_trace(L, r, L, 1);
+	if (r && !r->n)
+		append_trace(r, L, 1);
 	return 1;
-}
-
-static int
-trace_from(lua_State *L)
-{
-	struct lua_report *r = lua_touserdata(L, 1);
-
-	take_trace(L, r, r->from, 0);
-	return 0;
 }
 
 static int
@@ -84,7 +102,7 @@ describe(lua_State *L)
 	if (lua_type(L, 2) != LUA_TSTRING)
 		append(r, "error object ", 13);
 	text = luaL_tolstring(L, 2, &size);
-	append(r, text, size);
+	append(r, text, size < MESSAGE_MAX ? size : MESSAGE_MAX);
 	return 0;
 }
 
@@ -101,7 +119,8 @@ watched_pcall(struct lua_session *ls, int n_args, int handler, uint32_t ms)
 	return status;
 }
 
-/* Text of the error object on top of the main thread, which is popped. */
+/* Text of the error object on top of the main thread, which is popped. Who has
+ * no memory left is lent some for it. */
 static void
 take_message(struct lua_session *ls, struct lua_report *r, int status)
 {
@@ -128,33 +147,28 @@ take_message(struct lua_session *ls, struct lua_report *r, int status)
 	}
 }
 
-static void
-take_all(struct lua_session *ls, struct lua_report *r, int status)
-{
-	take_message(ls, r, status);
-	if (*r->trace) {
-		append(r, "\n", 1);
-		append(r, r->trace, strlen(r->trace));
-	}
-}
-
 int
 lua_protect(struct lua_session *ls, lua_CFunction fn, void *arg,
 	char text[LUA_REPORT_MAX])
 {
-	struct lua_report report = {.text = text}, *outer = ls->report;
+	char trace_text[TRACE_MAX] = "";
+	struct lua_report trace = {trace_text, TRACE_MAX, 0};
+	struct lua_report report = {text, LUA_REPORT_MAX, 0};
+	struct lua_report *outer = ls->report;
 	lua_State *L = ls->L;
 	int status, base = lua_gettop(L);
 
 	*text = '\0';
-	ls->report = &report;
+	ls->report = &trace;
 	lua_pushcfunction(L, on_error);
 	lua_pushcfunction(L, fn);
 	lua_pushlightuserdata(L, arg);
 	status = watched_pcall(ls, 1, base + 1, ls->handler_ms);
 	ls->report = outer;
-	if (status)
-		take_all(ls, &report, status);
+	if (status) {
+		take_message(ls, &report, status);
+		append(&report, trace_text, trace.n);
+	}
 	lua_settop(L, base);
 	return status;
 }
@@ -162,8 +176,7 @@ lua_protect(struct lua_session *ls, lua_CFunction fn, void *arg,
 void
 lua_report(struct lua_session *ls, int status, char text[LUA_REPORT_MAX])
 {
-	struct lua_report report = {.text = text, .from = ls->co};
-	lua_State *L = ls->L;
+	struct lua_report report = {text, LUA_REPORT_MAX, 0};
 
 	*text = '\0';
 	if (status == LUA_SESSION_LATE) {
@@ -172,12 +185,7 @@ lua_report(struct lua_session *ls, int status, char text[LUA_REPORT_MAX])
 			ls->handler_ms);
 		return;
 	}
-	ls->max_size += ls->max_size ? SLACK : 0;
-	lua_pushcfunction(L, trace_from);
-	lua_pushlightuserdata(L, &report);
-	if (watched_pcall(ls, 1, 0, REPORT_MS))
-		lua_pop(L, 1);
-	ls->max_size -= ls->max_size ? SLACK : 0;
-	lua_xmove(ls->co, L, 1);
-	take_all(ls, &report, status);
+	lua_xmove(ls->co, ls->L, 1);
+	take_message(ls, &report, status);
+	append_trace(&report, ls->co, 0);
 }
