@@ -265,7 +265,8 @@ evd_event_name(const struct evd_event *event)
 	if (ev->type != EVD_DELIVERY || !ev->owner)
 		return "";
 	z = ev == &ev->owner->cur ? ev->owner->name_z : ev->owner->name_q;
-	memcpy(z, ev->e.event, ev->e.event_size);
+	if (ev->e.event_size)
+		memcpy(z, ev->e.event, ev->e.event_size);
 	z[ev->e.event_size] = '\0';
 	return ev->name_z = z;
 }
