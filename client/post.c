@@ -1,5 +1,6 @@
 /* Post: sending one way, inside the window that the daemon grants, and what
  * becomes of it. Belongs to the thread that uses the handle. */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,6 +338,7 @@ evd__headers_encode(struct evd *c, const struct evd_header *headers, size_t n,
 	r = headers_check(c, headers, n, &size);
 	if (r)
 		return r;
+	assert(size > 0); /* a header has a name at least */
 	out = p = malloc(size);
 	if (!p)
 		return evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");

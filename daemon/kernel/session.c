@@ -199,11 +199,11 @@ take_aliases(struct session *s)
 			    r == ALIAS_E_TAKEN ? "is held by another session"
 					       : "cannot be taken") < 0)
 			why = NULL;
-		set_reason(s, why);
-		session_enter(s, SESSION_FAILED);
-		session_refuse_parked(s, EVD_STATUS_FAILED);
 		log_err("session.failed", "session=\"%s\" reason=\"%s\"",
 			spec->name ? spec->name : "", why ? why : "");
+		set_reason(s, why); /* which may free it */
+		session_enter(s, SESSION_FAILED);
+		session_refuse_parked(s, EVD_STATUS_FAILED);
 		return;
 	}
 }
