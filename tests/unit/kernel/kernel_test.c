@@ -1,0 +1,544 @@
+/* daemon/kernel/kernel.c, and the kernel as a whole: random operations over
+ * one and over several schedulers. After each of them the accounts must
+ * balance; each ack and each call is answered once, to who made it; events of
+ * one sender to one session come in order. */
+#include "kernel/kernel.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fixture.h"
+
+static void
+test_a_kernel_comes_and_goes(void **state)
+{
+	struct kernel k;
+
+	(void)state;
+	assert_int_equal(
+		kernel_init(&k, &kernel_limits_default, &clock_system), 0);
+	assert_int_equal(k.n_scheds, 0);
+	kernel_deinit(&k);
+}
+
+static void
+test_schedulers_have_a_limit(void **state)
+{
+	struct fixture *f = *state;
+	struct sched *s = aligned_alloc(64, sizeof(*s));
+
+	assert_non_null(s);
+	assert_true(
+		sched_init(s, &f->kernel, KERNEL_LOOPS_MAX, NULL, NULL) < 0);
+	free(s);
+}
+
+/* ---- a world of random sessions ---------------------------------------------- */
+
+enum {
+	ACTORS = 10,
+	STEPS = 2500,
+	POSTS_MAX = 16 * STEPS,
+	DELAYS_MAX = 64,
+};
+
+/* What was posted under a number, and what became of it. */
+struct deed {
+	struct fake *by;
+	uint32_t incarnation;
+	bool ack, call, answered;
+};
+
+struct world {
+	struct fixture *f;
+	uint64_t seed, rng;
+	struct fake *actors[ACTORS];
+	struct msg *waiting[ACTORS];   /* SESSION_WAIT holds it */
+	uint64_t last[ACTORS][ACTORS]; /* number seen, by receiver, sender */
+	bool offered[ACTORS]; /* the last one was not taken: it comes again */
+	struct deed deeds[POSTS_MAX];
+	uint64_t n_deeds;
+	uint64_t delays[DELAYS_MAX];
+	uint64_t n_handled;
+	unsigned depth; /* of handlers */
+	bool calm;      /* handlers only handle */
+};
+
+static struct world *the_world; /* fakes have no room for it */
+
+static uint64_t
+roll(struct world *w, uint64_t n)
+{
+	w->rng ^= w->rng << 13;
+	w->rng ^= w->rng >> 7;
+	w->rng ^= w->rng << 17;
+	return (w->rng >> 11) % n;
+}
+
+static size_t
+index_of(const struct fake *fake)
+{
+	return fake->number;
+}
+
+static bool
+is_alive(const struct fake *fake)
+{
+	return fake && fake_exists(fake) && fake->alive;
+}
+
+static struct fake *
+some_actor(struct world *w)
+{
+	struct fake *fake = w->actors[roll(w, ACTORS)];
+
+	return is_alive(fake) ? fake : NULL;
+}
+
+static void
+actor_on_stop(struct fake *fake)
+{
+	struct world *w = the_world;
+
+	w->waiting[index_of(fake)] = NULL; /* the kernel ends it */
+	while (fake->n_held) {
+		struct msg *m = fake->held[--fake->n_held];
+
+		if (w->calm || roll(w, 2)) {
+			w->n_handled++;
+			session_done(fake->session, m, 0);
+		} else {
+			session_return(fake->session, m);
+		}
+	}
+}
+
+static void
+actor_on_settled(struct fake *fake, uint64_t seq, int status)
+{
+	struct deed *deed = &the_world->deeds[seq];
+
+	(void)status;
+	assert_true(deed->ack);
+	assert_ptr_equal(deed->by, fake);
+	deed->ack = false;
+}
+
+static void
+actor_on_reply(struct fake *fake, uint64_t token, struct msg *reply)
+{
+	struct deed *deed = &the_world->deeds[token];
+
+	(void)reply;
+	assert_true(deed->call);
+	assert_false(deed->answered);
+	assert_ptr_equal(deed->by, fake);
+	assert_int_equal(deed->incarnation, fake->session->incarnation);
+	deed->answered = true;
+}
+
+static void
+check_order(struct world *w, struct fake *fake, const struct msg *m)
+{
+	uint64_t number, *last;
+	const struct fake *from;
+	size_t me = index_of(fake);
+
+	memcpy(&number, m->data, sizeof(number));
+	from = w->deeds[number].by;
+	if (!from || m->attempt > 0 || (m->flags & MSG_DELAYED))
+		return;
+	last = &w->last[me][index_of(from)];
+	if (w->offered[me])
+		assert_true(number >= *last);
+	else
+		assert_true(number > *last);
+	*last = number;
+	w->offered[me] = false;
+}
+
+static void random_deed(struct world *w);
+
+static enum session_result
+actor_on_run(struct fake *fake, struct msg *m)
+{
+	struct world *w = the_world;
+	size_t me = index_of(fake);
+
+	fake->trace[0] = 0;
+	if (!m->size) { /* of a repeating delay */
+		w->n_handled++;
+		return SESSION_DONE;
+	}
+	check_order(w, fake, m);
+	if (!w->calm && w->depth == 0 && roll(w, 4) == 0) {
+		w->depth++;
+		random_deed(w);
+		w->depth--;
+	}
+	switch (w->calm ? 9 : roll(w, 20)) {
+	case 0:
+	case 1:
+		w->waiting[me] = m;
+		return SESSION_WAIT;
+	case 2:
+	case 3:
+		if (fake->n_held < 8)
+			return fake_lease(fake, m);
+		break;
+	case 4:
+		w->offered[me] = true;
+		return SESSION_HELD;
+	case 5:
+		session_fail(fake->session, "a bad day");
+		return SESSION_CRASHED;
+	case 6:
+		return SESSION_UNHANDLED;
+	case 7:
+		if (m->call && !(m->flags & MSG_REPLIED)) {
+			sched_reply(fake->sched, m->call, 0, "yes", 3);
+			m->flags |= MSG_REPLIED;
+		}
+		break;
+	case 8:
+		session_exit(fake->session);
+		break;
+	}
+	w->n_handled++;
+	return SESSION_DONE;
+}
+
+static void
+actor_make(struct world *w, size_t i)
+{
+	unsigned sched = (unsigned)roll(w, w->f->n_scheds);
+	char name[16];
+	struct session_spec *spec;
+	struct fake *fake;
+
+	if (w->f->n_fakes == FIXTURE_FAKES)
+		return;
+	snprintf(name, sizeof(name), "actor%zu", i);
+	if (roll(w, 3) == 0) {
+		fake = fake_new(w->f, sched, NULL);
+		mailbox_limit(&fake->session->box, 4, 100);
+		assert_int_equal(
+			session_add_alias(fake->session, name, strlen(name)),
+			0);
+	} else {
+		spec = fixture_spec(name, (enum restart_mode)roll(w, 3));
+		spec->max_events = 4;
+		spec->restart_burst = 3;
+		spec->refuse = roll(w, 4) == 0;
+		fake = fake_hosted(w->f, sched, spec);
+	}
+	fake->number = i;
+	fake->on_run = actor_on_run;
+	fake->on_reply = actor_on_reply;
+	fake->on_settled = actor_on_settled;
+	fake->on_stop = actor_on_stop;
+	w->actors[i] = fake;
+	w->waiting[i] = NULL;
+	w->offered[i] = false;
+	memset(w->last[i], 0, sizeof(w->last[i]));
+}
+
+/* ---- deeds --------------------------------------------------------------- */
+
+static struct msg *
+deed_msg(struct world *w, struct fake *from, const struct fake *to)
+{
+	uint64_t number = ++w->n_deeds;
+	struct msg *m =
+		msg_new(&from->sched->pool, &(struct msg_init){.event = "e",
+						    .event_size = 1,
+						    .data = &number,
+						    .size = sizeof(number)});
+
+	assert_non_null(m);
+	assert_true(number < POSTS_MAX);
+	w->deeds[number] = (struct deed){
+		.by = from, .incarnation = from->session->incarnation};
+	m->from = from->id;
+	m->to = to->id;
+	return m;
+}
+
+static void
+do_post(struct world *w, struct fake *from, struct fake *to)
+{
+	struct msg *m = deed_msg(w, from, to);
+	struct sched *s = from->sched;
+	struct deed *deed = &w->deeds[w->n_deeds];
+
+	if (roll(w, 2)) {
+		deed->ack = true;
+		m->flags |= MSG_ACK;
+		m->seq = w->n_deeds;
+		m->level = (uint8_t)roll(w, 4);
+		if (roll(w, 2))
+			m->flags |= MSG_MAY_PARK;
+	}
+	if (roll(w, 3) == 0) {
+		deed->call = true;
+		if (session_call(from->session, m, w->n_deeds,
+			    (uint32_t)roll(w, 200), NULL)) {
+			deed->call = false;
+			msg_free(&s->pool, m);
+		}
+	} else if (sched_post(s, m)) {
+		assert_false(deed->ack);
+		msg_free(&s->pool, m);
+	}
+}
+
+static void
+do_delay(struct world *w, struct fake *from, struct fake *to)
+{
+	const struct clock_fake *clock = &w->f->clock;
+	bool wall = roll(w, 2), named = roll(w, 2), again = roll(w, 4) == 0;
+	const char *name = session_name(to->session);
+	struct delay_init init = {
+		.wall = wall,
+		.due_ns = (wall ? clock->wall_ns : clock->monotonic_ns) +
+			  roll(w, 100) * NS_PER_MS,
+		.repeat_ns = again ? (1 + roll(w, 50)) * NS_PER_MS : 0,
+	};
+	uint64_t *id = &w->delays[roll(w, DELAYS_MAX)];
+	struct msg *m = again ? fixture_msg(from->sched, to, "r")
+			      : deed_msg(w, from, to);
+
+	if (to->sched != from->sched)
+		named = true;
+	if (named && *name) {
+		init.alias = name;
+		init.alias_size = (uint32_t)strlen(name);
+	} else {
+		init.to = to->id;
+	}
+	if (*id) /* forgotten, if it is still there: cancel it */
+		delay_cancel(&w->f->scheds[delay_sched(*id)], *id);
+	assert_int_equal(
+		delay_set(from->sched, from->session, &init, m, id), 0);
+}
+
+static void
+do_end(struct world *w, struct fake *fake)
+{
+	size_t me = index_of(fake);
+	int status = roll(w, 4) ? 0 : EVD_STATUS_HANDLER;
+	struct msg *m;
+
+	if (w->waiting[me] && roll(w, 2)) {
+		m = w->waiting[me];
+		w->waiting[me] = NULL;
+		w->n_handled += !status;
+		session_done(fake->session, m, status);
+	} else if (fake->n_held && roll(w, 3)) {
+		w->n_handled += !status;
+		fake_done(fake, status);
+	} else if (fake->n_held) {
+		while (fake->n_held)
+			session_return(
+				fake->session, fake->held[--fake->n_held]);
+	}
+	session_wake(fake->session);
+}
+
+static void
+random_deed(struct world *w)
+{
+	struct fake *from = some_actor(w), *to = some_actor(w);
+
+	if (!from || !to)
+		return;
+	switch (roll(w, 12)) {
+	case 0:
+		do_delay(w, from, to);
+		break;
+	case 1:
+	case 2:
+		if (w->depth == 0)
+			do_end(w, to);
+		break;
+	case 3:
+		if (roll(w, 8) == 0)
+			session_stop(to->session);
+		break;
+	default:
+		do_post(w, from, to);
+	}
+}
+
+/* ---- steps ----------------------------------------------------------------- */
+
+static void
+random_life(struct world *w)
+{
+	size_t i = roll(w, ACTORS);
+	struct fake *fake = w->actors[i];
+
+	if (!fake_exists(fake))
+		actor_make(w, i);
+	else if (fake->session->spec && roll(w, 2))
+		session_restart(fake->session, fake->session->spec);
+}
+
+static void
+random_time(struct world *w)
+{
+	clock_fake_advance(&w->f->clock, roll(w, 50) * NS_PER_MS);
+	if (roll(w, 10))
+		return;
+	w->f->clock.wall_ns += roll(w, 10000) * NS_PER_MS;
+	w->f->clock.wall_ns -= roll(w, 10000) * NS_PER_MS;
+	for (unsigned i = 0; i < w->f->n_scheds; i++)
+		sched_clock_set(&w->f->scheds[i]);
+}
+
+static void
+random_step(struct world *w)
+{
+	switch (roll(w, 10)) {
+	case 0:
+		random_life(w);
+		break;
+	case 1:
+		random_time(w);
+		break;
+	case 2:
+	case 3:
+	case 4:
+		sched_turn(&w->f->scheds[roll(w, w->f->n_scheds)]);
+		break;
+	default:
+		random_deed(w);
+	}
+}
+
+static void
+restart_failed(struct world *w)
+{
+	for (size_t i = 0; i < ACTORS; i++) {
+		struct fake *fake = w->actors[i];
+
+		if (fake_exists(fake) && fake->session->life == SESSION_FAILED)
+			session_restart(fake->session, fake->session->spec);
+	}
+}
+
+/* Whoever is still there handles all, and has all its answers. */
+static void
+come_to_rest(struct world *w)
+{
+	w->calm = true;
+	for (unsigned round = 0; round < 30; round++) {
+		for (size_t i = 0; i < DELAYS_MAX; i++)
+			delay_cancel(&w->f->scheds[delay_sched(w->delays[i]) %
+						   w->f->n_scheds],
+				w->delays[i]);
+		for (size_t i = 0; i < ACTORS; i++)
+			if (is_alive(w->actors[i]))
+				do_end(w, w->actors[i]);
+		restart_failed(w);
+		fixture_run(w->f);
+		fixture_advance(w->f, 2000); /* restarts, deadlines */
+	}
+	fixture_advance(w->f, 31000); /* default deadlines */
+}
+
+static void
+check_answers(struct world *w)
+{
+	for (uint64_t n = 1; n <= w->n_deeds; n++) {
+		struct deed *deed = &w->deeds[n];
+
+		if (!is_alive(deed->by) ||
+			deed->by->session->incarnation != deed->incarnation)
+			continue;
+		assert_false(deed->ack);
+		assert_true(!deed->call || deed->answered);
+	}
+}
+
+static void
+check_rest(struct world *w)
+{
+	uint64_t handled = 0;
+
+	for (unsigned i = 0; i < w->f->n_scheds; i++) {
+		const struct sched *s = &w->f->scheds[i];
+
+		handled += s->counters.handled;
+		assert_int_equal(s->counters.leased, 0);
+		assert_int_equal(s->delays.n, 0);
+		assert_int_equal(s->calls.n, 0);
+		assert_int_equal(s->timers.n, 0);
+	}
+	assert_int_equal(handled, w->n_handled);
+	for (size_t i = 0; i < ACTORS; i++) {
+		const struct fake *fake = w->actors[i];
+
+		if (!is_alive(fake))
+			continue;
+		assert_int_equal(fake->session->box.n, 0);
+		assert_int_equal(fake->session->box.n_parked, 0);
+		assert_int_equal(fake->session->n_calls, 0);
+	}
+}
+
+static void
+live(uint64_t seed, unsigned n_scheds)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	the_world = w;
+	w->f = fixture_new(n_scheds, NULL);
+	w->seed = seed;
+	w->rng = seed * 0x9e3779b97f4a7c15u | 1;
+	for (size_t i = 0; i < ACTORS; i++)
+		actor_make(w, i);
+	fixture_run(w->f);
+	for (unsigned step = 0; step < STEPS; step++) {
+		random_step(w);
+		fixture_check(w->f);
+	}
+	come_to_rest(w);
+	check_answers(w);
+	check_rest(w);
+	fixture_free(w->f);
+	free(w);
+}
+
+static void
+test_accounts_balance_on_one_scheduler(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 60; seed++)
+		live(seed, 1);
+}
+
+static void
+test_accounts_balance_over_several_schedulers(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 60; seed++)
+		live(seed, 2 + seed % 3);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_kernel_comes_and_goes),
+		cmocka_unit_test_setup_teardown(test_schedulers_have_a_limit,
+			fixture_setup, fixture_teardown),
+		cmocka_unit_test(test_accounts_balance_on_one_scheduler),
+		cmocka_unit_test(test_accounts_balance_over_several_schedulers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
