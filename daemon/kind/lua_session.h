@@ -133,7 +133,7 @@ void lua_push_path(lua_State *L, const char *name);
 void lua_load_path(lua_State *L, const char *path);
 bool lua_path_exists(const char *path);
 
-/* ---- arguments, lua_args.c ------------------------------------------------- */
+/* ---- arguments, lua_args.c ----------------------------------------------- */
 
 /* The session that argument @i means, an alias or an id; 0: nobody. */
 uint64_t lua_check_to(lua_State *L, int i);

@@ -24,7 +24,7 @@ native_of(struct evd_ctx *ctx)
 	return (struct native *)ctx;
 }
 
-/* ---- references ----------------------------------------------------------------- */
+/* ---- references ---------------------------------------------------------- */
 
 static struct evd_target *
 host_resolve(struct evd_ctx *ctx, const char *alias)
@@ -122,7 +122,7 @@ host_handler(struct evd_ctx *ctx, struct evd_target *target, const char *event)
 	return ++n->n_refs;
 }
 
-/* ---- posts ------------------------------------------------------------------------ */
+/* ---- posts --------------------------------------------------------------- */
 
 static int
 errno_of(int r)
@@ -230,7 +230,7 @@ host_post_alias(struct evd_ctx *ctx, const char *alias, const char *event,
 	return holder ? host_post_id(ctx, holder, event, data, size) : -ENOENT;
 }
 
-/* ---- calls ------------------------------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------- */
 
 static struct native_call *
 call_new(struct native *n, const char *event)
@@ -267,25 +267,23 @@ send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 }
 
 static int
-host_call(struct evd_ctx *ctx, const char *alias, const char *event,
-	const void *data, size_t size, uint32_t timeout_ms,
-	const char *reply_event)
+host_call(struct evd_ctx *ctx, const struct evd_call_args *call)
 {
 	struct native *n = native_of(ctx);
-	uint64_t holder = holder_by_name(n, alias);
+	uint64_t holder = holder_by_name(n, call->alias);
 	struct msg *m;
 	int r;
 
-	if (!name_is_valid(
-		    reply_event, strlen(reply_event), ENVELOPE_EVENT_MAX))
+	if (!name_is_valid(call->reply_event, strlen(call->reply_event),
+		    ENVELOPE_EVENT_MAX))
 		return -EINVAL;
 	if (!holder)
 		return -ENOENT;
-	r = make_named(n, event, data, size, &m);
+	r = make_named(n, call->event, call->data, call->size, &m);
 	if (r)
 		return r;
 	m->to = holder;
-	return send_call(n, m, timeout_ms, reply_event);
+	return send_call(n, m, call->timeout_ms, call->reply_event);
 }
 
 static int
@@ -325,7 +323,7 @@ host_defer(struct evd_ctx *ctx)
 	return call;
 }
 
-/* ---- time --------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------- */
 
 static int
 errno_of_delay(int r)
@@ -341,23 +339,25 @@ errno_of_delay(int r)
 }
 
 static int
-host_delay(struct evd_ctx *ctx, const char *alias, const char *event,
-	const void *data, size_t size, uint64_t delay_ms, uint64_t repeat_ms,
+host_delay(struct evd_ctx *ctx, const struct evd_delay_args *delay,
 	uint64_t *timer)
 {
+	const uint64_t most_ms = (UINT64_MAX >> 2) / NS_PER_MS;
 	struct native *n = native_of(ctx);
-	uint64_t most_ms = (UINT64_MAX >> 2) / NS_PER_MS;
-	struct delay_init init = {.alias = alias};
+	struct delay_init init = {.alias = delay->alias};
 	struct msg *m;
 	int r;
 
-	if (delay_ms > most_ms || repeat_ms > most_ms)
+	if (delay->delay_ms > most_ms || delay->repeat_ms > most_ms)
 		return -EINVAL;
-	init.alias_size = alias ? (uint32_t)strlen(alias) : 0;
-	init.to = alias ? 0 : n->session->id;
-	init.due_ns = clock_now(n->sched->kernel->clock) + delay_ms * NS_PER_MS;
-	init.repeat_ns = repeat_ms * NS_PER_MS;
-	r = make_named(n, event, data, size, &m);
+	if (delay->alias)
+		init.alias_size = (uint32_t)strlen(delay->alias);
+	else
+		init.to = n->session->id;
+	init.due_ns = clock_now(n->sched->kernel->clock) +
+		      delay->delay_ms * NS_PER_MS;
+	init.repeat_ns = delay->repeat_ms * NS_PER_MS;
+	r = make_named(n, delay->event, delay->data, delay->size, &m);
 	if (r)
 		return r;
 	r = delay_set(n->sched, n->session, &init, m, timer);
@@ -377,7 +377,7 @@ host_cancel(struct evd_ctx *ctx, uint64_t timer)
 	return 0;
 }
 
-/* ---- itself -------------------------------------------------------------------------- */
+/* ---- itself -------------------------------------------------------------- */
 
 static uint64_t
 host_self(struct evd_ctx *ctx)

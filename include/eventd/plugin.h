@@ -22,19 +22,19 @@ struct evd_ctx; /* the session that runs */
 
 /* An event as its handler sees it; valid until the handler returns. */
 struct evd_message {
-	const void *data;   /* payload, @size bytes and a NUL behind them */
+	const void *data; /* payload, @size bytes and a NUL behind them */
 	size_t size;
 	const char *event;
-	uint64_t id;        /* of the event */
-	uint64_t from;      /* session that sent it; 0: none */
-	uint64_t call;      /* nonzero: a reply is expected */
-	uint64_t late_ns;   /* fired by a delay: this much after its due time */
-	int status;         /* of a reply: 0 or EVD_STATUS_*, see status.h */
+	uint64_t id;      /* of the event */
+	uint64_t from;    /* session that sent it; 0: none */
+	uint64_t call;    /* nonzero: a reply is expected */
+	uint64_t late_ns; /* fired by a delay: this much after its due time */
+	int status;       /* of a reply: 0 or EVD_STATUS_*, see status.h */
 };
 
 /* Return 0, or a negative errno: the session has failed. */
-typedef int (*evd_handler_fn)(struct evd_ctx *ctx, void *state,
-	const struct evd_message *m);
+typedef int (*evd_handler_fn)(
+	struct evd_ctx *ctx, void *state, const struct evd_message *m);
 
 struct evd_handler {
 	const char *event;
@@ -46,7 +46,7 @@ struct evd_plugin {
 	uint32_t size; /* sizeof(struct evd_plugin) */
 	const char *name;
 	const struct evd_handler *handlers;
-	size_t n_handlers;      /* at most 65,534 */
+	size_t n_handlers;       /* at most 65,534 */
 	evd_handler_fn fallback; /* other events; NULL: they are dead letters */
 	/* Make *@state; 0 or a negative errno. May be NULL. */
 	int (*start)(struct evd_ctx *ctx, void **state);
@@ -62,28 +62,40 @@ struct evd_plugin {
  * alias to a new holder. */
 struct evd_target;
 
+/* Arguments of evd_ctx_call() and evd_ctx_delay(). */
+struct evd_call_args {
+	const char *alias, *event;
+	const void *data;
+	size_t size;
+	uint32_t timeout_ms;
+	const char *reply_event;
+};
+struct evd_delay_args {
+	const char *alias, *event;
+	const void *data;
+	size_t size;
+	uint64_t delay_ms, repeat_ms;
+};
+
 /* The daemon's side, reached through the inline functions below. */
 struct evd_host {
 	uint32_t abi, size;
 	struct evd_target *(*resolve)(struct evd_ctx *ctx, const char *alias);
 	void (*release)(struct evd_ctx *ctx, struct evd_target *target);
-	uint32_t (*handler)(
-		struct evd_ctx *ctx, struct evd_target *target, const char *event);
+	uint32_t (*handler)(struct evd_ctx *ctx, struct evd_target *target,
+		const char *event);
 	int (*post)(struct evd_ctx *ctx, struct evd_target *target,
 		uint32_t handler, const void *data, size_t size);
-	int (*post_id)(struct evd_ctx *ctx, uint64_t session,
-		const char *event, const void *data, size_t size);
+	int (*post_id)(struct evd_ctx *ctx, uint64_t session, const char *event,
+		const void *data, size_t size);
 	int (*post_alias)(struct evd_ctx *ctx, const char *alias,
 		const char *event, const void *data, size_t size);
-	int (*call)(struct evd_ctx *ctx, const char *alias, const char *event,
-		const void *data, size_t size, uint32_t timeout_ms,
-		const char *reply_event);
+	int (*call)(struct evd_ctx *ctx, const struct evd_call_args *call);
 	int (*reply)(struct evd_ctx *ctx, uint64_t call, int status,
 		const void *data, size_t size);
 	uint64_t (*defer)(struct evd_ctx *ctx);
-	int (*delay)(struct evd_ctx *ctx, const char *alias, const char *event,
-		const void *data, size_t size, uint64_t delay_ms,
-		uint64_t repeat_ms, uint64_t *timer);
+	int (*delay)(struct evd_ctx *ctx, const struct evd_delay_args *delay,
+		uint64_t *timer);
 	int (*cancel)(struct evd_ctx *ctx, uint64_t timer);
 	uint64_t (*self)(struct evd_ctx *ctx);
 	const char *(*alias)(struct evd_ctx *ctx);
@@ -155,8 +167,10 @@ evd_ctx_call(struct evd_ctx *ctx, const char *alias, const char *event,
 	const void *data, size_t size, uint32_t timeout_ms,
 	const char *reply_event)
 {
-	return EVD_HOST(ctx)->call(
-		ctx, alias, event, data, size, timeout_ms, reply_event);
+	struct evd_call_args call = {
+		alias, event, data, size, timeout_ms, reply_event};
+
+	return EVD_HOST(ctx)->call(ctx, &call);
 }
 
 /* Answer call @call (m->call, or what evd_ctx_defer() gave). @status 0, or
@@ -184,8 +198,10 @@ evd_ctx_delay(struct evd_ctx *ctx, const char *alias, const char *event,
 	const void *data, size_t size, uint64_t delay_ms, uint64_t repeat_ms,
 	uint64_t *timer)
 {
-	return EVD_HOST(ctx)->delay(
-		ctx, alias, event, data, size, delay_ms, repeat_ms, timer);
+	struct evd_delay_args delay = {
+		alias, event, data, size, delay_ms, repeat_ms};
+
+	return EVD_HOST(ctx)->delay(ctx, &delay, timer);
 }
 
 /* 0, or -ESRCH: it has fired or never was. */

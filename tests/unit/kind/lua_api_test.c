@@ -135,27 +135,26 @@ test_limits_of_names_and_payloads(void **state)
 	struct rig *rig = *state;
 
 	assert_string_equal(
-		eval(rig,
-			"assert(eventd.post('probe', ('x'):rep(127), ''))\n"
-			"assert(eventd.post('probe', 'x', ('y'):rep(1048576)))\n"
-			"return 'sent'"),
+		eval(rig, "assert(eventd.post('probe', ('x'):rep(127), ''))\n"
+			  "local big = ('y'):rep(1048576)\n"
+			  "assert(eventd.post('probe', 'x', big))\n"
+			  "return 'sent'"),
 		"sent");
 	assert_int_equal(rig->n_events, 2);
 }
 
-/* ---- replies ------------------------------------------------------------------ */
+/* ---- replies ------------------------------------------------------------- */
 
 static void
 test_reply_counts_once(void **state)
 {
 	struct rig *rig = *state;
 
-	assert_string_equal(
-		eval(rig,
-			"local a = eventd.reply('first')\n"
-			"local b = eventd.reply('second')\n"
-			"eventd.post('probe', 'x', tostring(a) .. tostring(b))\n"
-			"return 'third'"),
+	assert_string_equal(eval(rig, "local a = eventd.reply('first')\n"
+				      "local b = eventd.reply('second')\n"
+				      "local s = tostring(a) .. tostring(b)\n"
+				      "eventd.post('probe', 'x', s)\n"
+				      "return 'third'"),
 		"first");
 	assert_string_equal(rig->data, "truefalse");
 	assert_int_equal(rig->n_replies, 1);
@@ -198,7 +197,8 @@ test_deferred_reply(void **state)
 		"    assert(ev.is_call and not eventd.defer())\n"
 		"    return 'ignored' end,\n"
 		"  answer = function(d)\n"
-		"    return tostring(eventd.reply(table.remove(tokens, 1), d))\n"
+		"    local t = table.remove(tokens, 1)\n"
+		"    return tostring(eventd.reply(t, d))\n"
 		"  end,\n"
 		"  fail = function(d)\n"
 		"    eventd.reply_error(table.remove(tokens, 1), d) end }");
@@ -252,7 +252,7 @@ test_deferred_calls_die_with_the_session(void **state)
 	assert_int_equal(rig->status, EVD_STATUS_DIED);
 }
 
-/* ---- itself -------------------------------------------------------------------- */
+/* ---- itself -------------------------------------------------------------- */
 
 static void
 test_self_aliases_and_params(void **state)

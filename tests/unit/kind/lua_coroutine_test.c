@@ -52,21 +52,21 @@ static void
 test_close_is_luas(void **state)
 {
 	assert_string_equal(
-		eval(*state,
-			"local log = {}\n"
-			"local co = coroutine.create(function()\n"
-			"  local c <close> = setmetatable({}, {__close =\n"
-			"    function() log[1] = 'closed' end})\n"
-			"  coroutine.yield() end)\n"
-			"coroutine.resume(co)\n"
-			"local ok = coroutine.close(co)\n"
-			"local bad = coroutine.create(error)\n"
-			"coroutine.resume(bad, 'why')\n"
-			"local no, why = coroutine.close(bad)\n"
-			"local me = pcall(coroutine.close, coroutine.running())\n"
-			"return table.concat({log[1], tostring(ok),\n"
-			"  tostring(no), why, tostring(me),\n"
-			"  coroutine.status(co)}, ' ')"),
+		eval(*state, "local log = {}\n"
+			     "local co = coroutine.create(function()\n"
+			     "  local c <close> = setmetatable({}, {__close =\n"
+			     "    function() log[1] = 'closed' end})\n"
+			     "  coroutine.yield() end)\n"
+			     "coroutine.resume(co)\n"
+			     "local ok = coroutine.close(co)\n"
+			     "local bad = coroutine.create(error)\n"
+			     "coroutine.resume(bad, 'why')\n"
+			     "local no, why = coroutine.close(bad)\n"
+			     "local me = coroutine.running()\n"
+			     "me = pcall(coroutine.close, me)\n"
+			     "return table.concat({log[1], tostring(ok),\n"
+			     "  tostring(no), why, tostring(me),\n"
+			     "  coroutine.status(co)}, ' ')"),
 		"closed true false why false dead");
 }
 
@@ -74,30 +74,29 @@ static void
 test_call_inside_a_coroutine(void **state)
 {
 	assert_string_equal(
-		eval(*state,
-			"local co = coroutine.create(function(a)\n"
-			"  return a .. eventd.call('probe', 'echo', 'b') .. 'c'\n"
-			"end)\n"
-			"local ok, r = coroutine.resume(co, 'a')\n"
-			"return tostring(ok) .. r"),
+		eval(*state, "local co = coroutine.create(function(a)\n"
+			     "  local b = eventd.call('probe', 'echo', 'b')\n"
+			     "  return a .. b .. 'c'\n"
+			     "end)\n"
+			     "local ok, r = coroutine.resume(co, 'a')\n"
+			     "return tostring(ok) .. r"),
 		"trueabc");
 }
 
 static void
 test_sleep_in_nested_wraps_and_generators(void **state)
 {
-	assert_string_equal(
-		eval(*state,
-			"local function gen()\n"
-			"  return coroutine.wrap(function()\n"
-			"    for i = 1, 3 do\n"
-			"      coroutine.wrap(function() eventd.sleep(1) end)()\n"
-			"      coroutine.yield(i)\n"
-			"      eventd.sleep(1)\n"
-			"    end end) end\n"
-			"local s = ''\n"
-			"for i in gen() do s = s .. i end\n"
-			"return s"),
+	assert_string_equal(eval(*state, "local function gen()\n"
+					 "  return coroutine.wrap(function()\n"
+					 "    for i = 1, 3 do\n"
+					 "      coroutine.wrap(function()\n"
+					 "        eventd.sleep(1) end)()\n"
+					 "      coroutine.yield(i)\n"
+					 "      eventd.sleep(1)\n"
+					 "    end end) end\n"
+					 "local s = ''\n"
+					 "for i in gen() do s = s .. i end\n"
+					 "return s"),
 		"123");
 }
 

@@ -277,7 +277,8 @@ test_any_memory_limit_is_survived(void **state)
 		"  x = function(d, ev)\n"
 		"    for i = 1, 200 do t[#t + 1] = {d .. i, ev.id} end\n"
 		"    eventd.post('probe', 'got', d)\n"
-		"    local co = coroutine.wrap(function() eventd.sleep(0) end)\n"
+		"    local co = coroutine.wrap(function()\n"
+		"      eventd.sleep(0) end)\n"
 		"    co()\n"
 		"    return #t\n"
 		"  end }";

@@ -176,7 +176,8 @@ test_call_to_nobody_and_to_itself(void **state)
 		"return { nobody = function()\n"
 		"  local r, word, text = eventd.call('nobody', 'x')\n"
 		"  return word .. ': ' .. text end,\n"
-		"  gone = function() return select(3, eventd.call(99, 'x')) end,\n"
+		"  gone = function()\n"
+		"    return select(3, eventd.call(99, 'x')) end,\n"
 		"  me = function()\n"
 		"    local ok, why = pcall(eventd.call, 'a', 'me')\n"
 		"    return why end }");
@@ -276,7 +277,8 @@ test_stop_while_a_handler_waits(void **state)
 	struct rig *rig = *state;
 	struct session *s = rig_lua(rig, "a",
 		"return { x = function() eventd.call('probe', 'hold') end,\n"
-		"  _stop = function() eventd.post('probe', 'bye', 'bye') end }");
+		"  _stop = function()\n"
+		"    eventd.post('probe', 'bye', 'bye') end }");
 
 	rig_call_later(rig, "a", "x", "");
 	rig_turn(rig);
@@ -298,7 +300,8 @@ test_stop_cannot_wait(void **state)
 		"  local _, two = pcall(eventd.call, 'probe', 'hold')\n"
 		"  local co = coroutine.wrap(function()\n"
 		"    return select(2, pcall(eventd.sleep, 1)) end)\n"
-		"  eventd.post('probe', 'x', one .. '|' .. two .. '|' .. co())\n"
+		"  eventd.post('probe', 'x',\n"
+		"    one .. '|' .. two .. '|' .. co())\n"
 		"end }");
 
 	session_stop(s);

@@ -232,7 +232,7 @@ test_self(void **state)
 }
 
 static void
-test_failing_handler_fails_the_session_and_frees_its_state(void **state)
+test_failing_handler_fails_its_session_and_frees(void **state)
 {
 	struct rig *rig = *state;
 	struct session *s = start_good(rig, "a");
@@ -293,7 +293,7 @@ main(void)
 		TEST(test_deferred_reply),
 		TEST(test_delay_and_cancel),
 		TEST(test_self),
-		TEST(test_failing_handler_fails_the_session_and_frees_its_state),
+		TEST(test_failing_handler_fails_its_session_and_frees),
 		TEST(test_failing_start),
 		TEST(test_forged_handler_index_is_ignored),
 	};
