@@ -36,7 +36,7 @@ loop_on_wake(uv_poll_t *handle, int status, int events)
 	(void)r, (void)status, (void)events;
 }
 
-/* ---- the wall clock -------------------------------------------------------- */
+/* ---- the wall clock -------------------------------------------------- */
 
 /* A timerfd far in the future that is cancelled when the clock is set. */
 static int
@@ -68,7 +68,7 @@ loop_on_clock(uv_poll_t *handle, int status, int events)
 	log_info("loop.clock-set", "loop=%u", l->sched.index);
 }
 
-/* ---- a turn ---------------------------------------------------------------- */
+/* ---- a turn ---------------------------------------------------------- */
 
 static void
 loop_on_idle(uv_idle_t *handle)
@@ -177,7 +177,7 @@ loop_on_prepare(uv_prepare_t *handle)
 		set_busy(l, true);
 }
 
-/* ---- life ------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------ */
 
 static int
 open_fds(struct loop *l)

@@ -45,7 +45,7 @@ sched_init(struct sched *s, struct kernel *k, unsigned index,
 	return 0;
 }
 
-/* ---- between schedulers -------------------------------------------------- */
+/* ---- between schedulers ---------------------------------------------- */
 
 static void
 stage(struct sched *s, struct sched *target, struct msg *m)
@@ -105,7 +105,7 @@ sched_inject(struct sched *target, struct sched_task *task)
 	inbox_push(target, &task->msg);
 }
 
-/* ---- ends ---------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------ */
 
 /* Tell the poster of @m, once. */
 static void
@@ -209,7 +209,7 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	msg_free(&s->pool, m);
 }
 
-/* ---- posting ------------------------------------------------------------- */
+/* ---- posting --------------------------------------------------------- */
 
 int
 sched_status(int r)
@@ -371,7 +371,7 @@ event_arrived(struct sched *s, struct msg *m)
 		refuse(s, m, r);
 }
 
-/* ---- calls --------------------------------------------------------------- */
+/* ---- calls ----------------------------------------------------------- */
 
 int
 sched_reply(struct sched *s, uint64_t call, int status, const void *data,
@@ -440,7 +440,7 @@ sched_call_expired(struct sched *s, struct call *call)
 			s->now_ns + EXPIRE_AGAIN_MS * NS_PER_MS);
 }
 
-/* ---- a turn --------------------------------------------------------------- */
+/* ---- a turn ---------------------------------------------------------- */
 
 static void
 item_arrived(struct sched *s, struct msg *m)
@@ -606,7 +606,7 @@ sched_clock_set(struct sched *s)
 	timers_rebase(&s->wall_timers, clock_wall(s->kernel->clock));
 }
 
-/* ---- the end --------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------- */
 
 static void
 stop_all(struct sched *s)

@@ -70,7 +70,7 @@ int sched_init(struct sched *s, struct kernel *k, unsigned index,
 /* Stops and frees every session first. After its thread has ended. */
 void sched_deinit(struct sched *s);
 
-/* ---- posting ------------------------------------------------------------ */
+/* ---- posting --------------------------------------------------------- */
 
 enum {
 	SCHED_E_NO_SESSION = 1, /* `to` is no session (any more) */
@@ -121,7 +121,7 @@ void sched_run_on(
 /* The same from a thread that is no scheduler's. */
 void sched_inject(struct sched *target, struct sched_task *task);
 
-/* ---- for the executor --------------------------------------------------- */
+/* ---- for the executor ------------------------------------------------ */
 
 /* One turn: take the inbox, fire timers, start and run sessions up to the
  * budget, publish the outboxes. True: there is more to do now. */
@@ -137,7 +137,7 @@ void sched_awake(struct sched *s); /* no longer asleep; reads the clock */
 /* The wall clock was set. */
 void sched_clock_set(struct sched *s);
 
-/* ---- for the kernel's own files ----------------------------------------- */
+/* ---- for the kernel's own files -------------------------------------- */
 
 /* Put a session on the run queue, if it is not there. */
 void sched_enqueue(struct sched *s, struct session *session);

@@ -20,7 +20,7 @@ home_of(const struct session *s)
 	return atomic_load_explicit(&s->home, memory_order_relaxed);
 }
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------- */
 
 static struct session *
 slot_new(struct sessions *table)
@@ -89,7 +89,7 @@ slot_give(struct sched *sched, struct session *s)
 	pthread_mutex_unlock(&table->lock);
 }
 
-/* ---- aliases ---------------------------------------------------------------- */
+/* ---- aliases --------------------------------------------------------- */
 
 int
 session_add_alias(struct session *s, const char *name, size_t size)
@@ -142,7 +142,7 @@ session_name(const struct session *s)
 	return alias->name;
 }
 
-/* ---- start ------------------------------------------------------------------ */
+/* ---- start ----------------------------------------------------------- */
 
 void
 session_enter(struct session *s, enum session_life life)
@@ -282,7 +282,7 @@ session_started(struct session *s)
 	sched_enqueue(home_of(s), s);
 }
 
-/* ---- one run ------------------------------------------------------------------ */
+/* ---- one run --------------------------------------------------------- */
 
 static int
 run_control(struct sched *sched, struct session *s)
@@ -418,7 +418,7 @@ session_run(struct sched *sched, struct session *s)
 	return n;
 }
 
-/* ---- for kinds ------------------------------------------------------------------ */
+/* ---- for kinds ------------------------------------------------------- */
 
 void
 session_done(struct session *s, struct msg *m, int status)
@@ -549,7 +549,7 @@ session_forget(struct session *s, uint64_t id)
 	calls_remove(&sched->calls, call);
 }
 
-/* ---- the end ---------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------- */
 
 /* Free the kind's state; what it was handling ends as dead. Its life says
  * STOPPING by now: whatever its stop() asks for is ignored, or, if it is to

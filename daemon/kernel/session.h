@@ -144,7 +144,7 @@ const char *session_name(const struct session *s);
  * id and home of the answer. NULL: no such session (any more). */
 static inline struct session *session_find(struct kernel *k, uint64_t id);
 
-/* ---- for kinds, on the home's thread ------------------------------------ */
+/* ---- for kinds, on the home's thread --------------------------------- */
 
 /* SESSION_WAIT from start() ends well. */
 void session_started(struct session *s);
@@ -173,7 +173,7 @@ int session_sleep(
 /* No reply is wanted any more. */
 void session_forget(struct session *s, uint64_t call);
 
-/* ---- lifecycle, on the home's thread ------------------------------------ */
+/* ---- lifecycle, on the home's thread --------------------------------- */
 
 /* Stop for good: `_stop` runs, then queued events end as dead (DIED), aliases
  * go, the id is retired. Deferred to the end of the run if it is running. */
@@ -189,7 +189,7 @@ void session_restart(struct session *s, struct session_spec *spec);
 const char *session_state_word(const struct session *s);
 size_t session_memory(const struct session *s);
 
-/* ---- for the kernel's own files ------------------------------------------ */
+/* ---- for the kernel's own files -------------------------------------- */
 
 /* The next turn starts it. */
 void session_begin(struct session *s);
@@ -198,7 +198,7 @@ void session_refuse_parked(struct session *s, int status);
 /* The one place where life changes. */
 void session_enter(struct session *s, enum session_life life);
 
-/* ---- the table ------------------------------------------------------------ */
+/* ---- the table ------------------------------------------------------- */
 
 enum {
 	SESSION_SLOT_MASK = (1 << SESSION_SLOT_BITS) - 1,

@@ -125,7 +125,7 @@ teardown(void **state)
 	return 0;
 }
 
-/* ---- a kind ---------------------------------------------------------------- */
+/* ---- a kind ---------------------------------------------------------- */
 
 struct actor {
 	struct rig *rig;
@@ -229,7 +229,7 @@ post(struct actor *from, const struct actor *to, uint64_t number)
 		abort();
 }
 
-/* ---- waking ---------------------------------------------------------------- */
+/* ---- waking ---------------------------------------------------------- */
 
 static void
 pass_back(struct actor *a, struct msg *m)
@@ -339,7 +339,7 @@ test_what_was_injected_before_the_start_runs(void **state)
 	rig_await(rig, 1);
 }
 
-/* ---- timers ---------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------- */
 
 enum { NAP_MS = 5, NAPS = 20 };
 
@@ -467,7 +467,7 @@ test_delays_of_nothing_do_not_starve_others(void **state)
 	assert_true(greedy.n > 100);
 }
 
-/* ---- callbacks of libuv between a turn and the poll -------------------------- */
+/* ---- callbacks of libuv between a turn and the poll ------------------ */
 
 struct between {
 	uv_timer_t timer;
@@ -566,7 +566,7 @@ test_a_post_elsewhere_from_a_close_callback_leaves(void **state)
 	between(*state, BETWEEN_AWAY);
 }
 
-/* ---- flushes ----------------------------------------------------------------- */
+/* ---- flushes --------------------------------------------------------- */
 
 struct noted_flush {
 	struct loop_flush flush;
@@ -619,7 +619,7 @@ test_a_flush_runs_once_a_turn_after_all_handlers(void **state)
 	assert_int_equal(second.n_runs, 1); /* asked for by the first */
 }
 
-/* ---- life ---------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------ */
 
 static void
 test_a_loop_that_never_ran_goes_without_a_trace(void **state)
@@ -666,7 +666,7 @@ test_handles_left_open_are_closed(void **state)
 	assert_int_equal(loop_init(rig->loops[0], &rig->kernel, 0), 0);
 }
 
-/* ---- stress ---------------------------------------------------------------- */
+/* ---- stress ---------------------------------------------------------- */
 
 enum {
 	STRESS_ACTORS = 16,

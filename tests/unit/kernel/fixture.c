@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the kind ------------------------------------------------------------ */
+/* ---- the kind -------------------------------------------------------- */
 
 static void trace(struct fake *fake, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -178,7 +178,7 @@ fake_done(struct fake *fake, int status)
 	session_done(fake->session, m, status);
 }
 
-/* ---- schedulers ---------------------------------------------------------- */
+/* ---- schedulers ------------------------------------------------------ */
 
 static void
 on_wake(struct sched *s)
@@ -280,7 +280,7 @@ fixture_advance(struct fixture *f, uint64_t ms)
 	fixture_run(f);
 }
 
-/* ---- sessions ------------------------------------------------------------ */
+/* ---- sessions -------------------------------------------------------- */
 
 static struct fake *
 fake_make(struct fixture *f, unsigned i)
@@ -360,7 +360,7 @@ fake_trace(struct fake *fake)
 	return copy;
 }
 
-/* ---- posting ------------------------------------------------------------- */
+/* ---- posting --------------------------------------------------------- */
 
 struct msg *
 fixture_msg(struct sched *s, const struct fake *to, const char *event)
@@ -409,7 +409,7 @@ fixture_call(struct fake *from, const struct fake *to, const char *event,
 	return r;
 }
 
-/* ---- accounts ------------------------------------------------------------ */
+/* ---- accounts -------------------------------------------------------- */
 
 static uint64_t
 ended(const struct counters *c)

@@ -35,7 +35,7 @@ test_schedulers_have_a_limit(void **state)
 	free(s);
 }
 
-/* ---- a world of random sessions ---------------------------------------------- */
+/* ---- a world of random sessions -------------------------------------- */
 
 enum {
 	ACTORS = 10,
@@ -245,7 +245,7 @@ actor_make(struct world *w, size_t i)
 	memset(w->last[i], 0, sizeof(w->last[i]));
 }
 
-/* ---- deeds --------------------------------------------------------------- */
+/* ---- deeds ----------------------------------------------------------- */
 
 static struct msg *
 deed_msg(struct world *w, struct fake *from, const struct fake *to)
@@ -372,7 +372,7 @@ random_deed(struct world *w)
 	}
 }
 
-/* ---- steps ----------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------- */
 
 static void
 random_life(struct world *w)

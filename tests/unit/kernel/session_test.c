@@ -10,7 +10,7 @@
 #include "base/fault.h"
 #include "fixture.h"
 
-/* ---- results of run() ---------------------------------------------------- */
+/* ---- results of run() ------------------------------------------------ */
 
 static void
 test_one_event_at_a_time(void **state)
@@ -98,7 +98,7 @@ test_what_is_not_taken_is_offered_again_when_it_asks(void **state)
 	assert_false(fixture_turn(f));
 }
 
-/* ---- the control lane ---------------------------------------------------- */
+/* ---- the control lane ------------------------------------------------ */
 
 static void
 note_stop(struct fake *fake, uint64_t token, struct msg *reply)
@@ -193,7 +193,7 @@ test_replies_reach_a_handler_that_waits(void **state)
 	assert_string_equal(fake_trace(s), "b");
 }
 
-/* ---- start --------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------- */
 
 static enum session_result
 start_later(struct fake *fake)
@@ -262,7 +262,7 @@ test_aliases_come_and_go(void **state)
 	assert_int_equal(alias_holder(&f->kernel.aliases, "second", 6), 0);
 }
 
-/* ---- the end ------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------- */
 
 static enum session_result
 stop_self(struct fake *fake, struct msg *m)
@@ -536,7 +536,7 @@ test_a_settlement_does_not_reach_a_state_that_is_gone(void **state)
 	assert_int_equal(s->n_settled, 0);
 }
 
-/* ---- ids ----------------------------------------------------------------- */
+/* ---- ids ------------------------------------------------------------- */
 
 static void
 test_ids_are_never_used_again(void **state)
@@ -590,6 +590,9 @@ test_a_session_needs_memory(void **state)
 	struct fixture *f = *state;
 	struct session_spec *spec = fixture_spec("s", RESTART_NO);
 
+#ifdef NDEBUG
+	skip(); /* fault points are compiled out */
+#endif
 	fault_arm("session_chunk", 1);
 	assert_null(session_new(&f->scheds[0], &fake_ops, spec, NULL));
 	fault_arm("session_health", 1);
@@ -619,7 +622,23 @@ test_none_is_made_while_the_scheduler_goes(void **state)
 	f->n_scheds = 0;
 }
 
-/* ---- weight -------------------------------------------------------------- */
+/* ---- weight ---------------------------------------------------------- */
+
+static enum session_result
+idle_start(struct session *s)
+{
+	(void)s;
+	return SESSION_DONE;
+}
+
+static void
+idle_stop(struct session *s, bool crashed)
+{
+	(void)s, (void)crashed;
+}
+
+static const struct session_ops idle_ops = {
+	.kind = "idle", .start = idle_start, .stop = idle_stop};
 
 static void
 test_an_idle_session_weighs_little(void **state)
@@ -632,7 +651,7 @@ test_an_idle_session_weighs_little(void **state)
 		skip(); /* a sanitizer's allocator does not tell */
 	for (unsigned i = 0; i < N; i++) {
 		struct session *s =
-			session_new(&f->scheds[0], &fake_ops, NULL, NULL);
+			session_new(&f->scheds[0], &idle_ops, NULL, NULL);
 		char name[32];
 		int size = snprintf(name, sizeof(name), "idle.session.%u", i);
 
@@ -640,6 +659,7 @@ test_an_idle_session_weighs_little(void **state)
 		assert_int_equal(session_add_alias(s, name, (size_t)size), 0);
 	}
 	after = mallinfo2().uordblks;
+	print_message("%zu bytes a session\n", (after - before) / N);
 	assert_in_range((after - before) / N, sizeof(struct session), 400);
 	assert_true(sizeof(struct session) <= 272);
 }
