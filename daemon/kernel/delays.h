@@ -49,7 +49,8 @@ struct delay_init {
 };
 
 /* Set @m, with its event and payload, to be posted when due. Consumes @m on
- * success. 0, DELAY_E_LIMIT, DELAY_E_NO_ALIAS or -ENOMEM. @owner may be NULL. */
+ * success. @owner may be NULL. 0, DELAY_E_LIMIT, DELAY_E_NO_ALIAS or -ENOMEM.
+ */
 int delay_set(struct sched *s, struct session *owner,
 	const struct delay_init *init, struct msg *m, uint64_t *id);
 /* Cancel on the scheduler that holds it, see delay_sched(). */

@@ -7,17 +7,22 @@
 #include "base/fault.h"
 #include "fixture.h"
 
-/* Set @event for @to, or for the alias @alias if @to is NULL, in @ms. */
+/* Where to: a session, or else an alias; when: elapsed ms. */
+struct aim {
+	struct fake *owner, *to;
+	const char *alias;
+	uint64_t ms, repeat_ms;
+};
+
 static int
-set(struct sched *s, struct fake *owner, struct fake *to, const char *alias,
-	const char *event, uint64_t ms, uint64_t repeat_ms, uint64_t *id)
+set(struct sched *s, const char *event, const struct aim *aim, uint64_t *id)
 {
 	struct delay_init init = {
-		.alias = to ? NULL : alias,
-		.alias_size = to ? 0 : (uint32_t)strlen(alias),
-		.to = to ? to->id : 0,
-		.due_ns = clock_now(s->kernel->clock) + ms * NS_PER_MS,
-		.repeat_ns = repeat_ms * NS_PER_MS,
+		.alias = aim->alias,
+		.alias_size = aim->alias ? (uint32_t)strlen(aim->alias) : 0,
+		.to = aim->to ? aim->to->id : 0,
+		.due_ns = clock_now(s->kernel->clock) + aim->ms * NS_PER_MS,
+		.repeat_ns = aim->repeat_ms * NS_PER_MS,
 	};
 	struct msg *m = msg_new(
 		&s->pool, &(struct msg_init){.event = event,
@@ -25,7 +30,7 @@ set(struct sched *s, struct fake *owner, struct fake *to, const char *alias,
 	int r;
 
 	assert_non_null(m);
-	r = delay_set(s, owner ? owner->session : NULL, &init, m, id);
+	r = delay_set(s, aim->owner ? aim->owner->session : NULL, &init, m, id);
 	if (r)
 		msg_free(&s->pool, m);
 	return r;
@@ -36,7 +41,10 @@ delay_to(struct fake *to, const char *event, uint64_t ms)
 {
 	uint64_t id = 0;
 
-	assert_int_equal(set(to->sched, to, to, NULL, event, ms, 0, &id), 0);
+	assert_int_equal(
+		set(to->sched, event,
+			&(struct aim){.owner = to, .to = to, .ms = ms}, &id),
+		0);
 	return id;
 }
 
@@ -169,8 +177,9 @@ test_a_delay_follows_its_alias_to_the_next_holder(void **state)
 	struct fixture *f = *state;
 	struct fake *first = fake_new(f, 0, "job"), *next;
 
-	assert_int_equal(
-		set(first->sched, NULL, NULL, "job", "x", 10, 0, NULL), 0);
+	assert_int_equal(set(first->sched, "x",
+				 &(struct aim){.alias = "job", .ms = 10}, NULL),
+		0);
 	session_stop(first->session);
 	next = fake_new(f, 1, "job"); /* it even lives elsewhere */
 	fixture_advance(f, 11);
@@ -186,7 +195,9 @@ test_a_delay_to_an_alias_that_went_is_a_dead_letter(void **state)
 	struct fixture *f = *state;
 	struct fake *s = fake_new(f, 0, "job");
 
-	assert_int_equal(set(s->sched, NULL, NULL, "job", "x", 10, 0, NULL), 0);
+	assert_int_equal(set(s->sched, "x",
+				 &(struct aim){.alias = "job", .ms = 10}, NULL),
+		0);
 	session_stop(s->session);
 	fixture_advance(f, 11);
 	assert_int_equal(f->scheds[0].counters.dead, 1);
@@ -195,13 +206,14 @@ test_a_delay_to_an_alias_that_went_is_a_dead_letter(void **state)
 }
 
 static void
-test_a_delay_whose_receiver_dies_on_the_way_is_a_dead_letter(void **state)
+test_a_delay_whose_receiver_dies_is_a_dead_letter(void **state)
 {
 	struct fixture *f = *state;
 	struct fake *s = fake_new(f, 1, "job");
 
-	assert_int_equal(
-		set(&f->scheds[0], NULL, NULL, "job", "x", 10, 0, NULL), 0);
+	assert_int_equal(set(&f->scheds[0], "x",
+				 &(struct aim){.alias = "job", .ms = 10}, NULL),
+		0);
 	clock_fake_advance(&f->clock, 11 * NS_PER_MS);
 	sched_turn(&f->scheds[0]);
 	session_stop(s->session);
@@ -214,8 +226,8 @@ test_a_mistyped_alias_is_told_at_once(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(
-		set(&f->scheds[0], NULL, NULL, "jbo", "x", 10, 0, NULL),
+	assert_int_equal(set(&f->scheds[0], "x",
+				 &(struct aim){.alias = "jbo", .ms = 10}, NULL),
 		DELAY_E_NO_ALIAS);
 	assert_int_equal(f->scheds[0].delays.n, 0);
 	assert_int_equal(f->scheds[0].counters.accepted, 0);
@@ -252,7 +264,13 @@ test_repeats_stay_on_the_grid_of_the_first(void **state)
 	uint64_t id;
 
 	s->on_run = note_late;
-	assert_int_equal(set(s->sched, s, s, NULL, "t", 10, 100, &id), 0);
+	assert_int_equal(set(s->sched, "t",
+				 &(struct aim){.owner = s,
+					 .to = s,
+					 .ms = 10,
+					 .repeat_ms = 100},
+				 &id),
+		0);
 	fixture_advance(f, 13);
 	assert_int_equal(s->n_run, 1);
 	assert_int_equal(s->number, 3 * NS_PER_MS);
@@ -281,7 +299,12 @@ test_a_repeat_can_be_cancelled_by_its_own_event(void **state)
 	struct fake *s = fake_new(f, 0, NULL);
 
 	s->on_run = cancel_number;
-	assert_int_equal(set(s->sched, s, s, NULL, "t", 10, 10, &s->number), 0);
+	assert_int_equal(
+		set(s->sched, "t",
+			&(struct aim){
+				.owner = s, .to = s, .ms = 10, .repeat_ms = 10},
+			&s->number),
+		0);
 	fixture_advance(f, 11);
 	fixture_advance(f, 100);
 	assert_int_equal(s->n_run, 1);
@@ -297,7 +320,12 @@ test_repeats_do_not_pile_up_in_a_full_mailbox(void **state)
 
 	mailbox_limit(&s->session->box, 3, 100);
 	s->on_run = fake_wait;
-	assert_int_equal(set(s->sched, s, s, NULL, "t", 10, 10, NULL), 0);
+	assert_int_equal(
+		set(s->sched, "t",
+			&(struct aim){
+				.owner = s, .to = s, .ms = 10, .repeat_ms = 10},
+			NULL),
+		0);
 	for (unsigned i = 0; i < 20; i++)
 		fixture_advance(f, 11);
 	assert_int_equal(s->n_run, 1);
@@ -317,7 +345,12 @@ test_a_repeat_without_memory_skips_one_round(void **state)
 #ifdef NDEBUG
 	skip(); /* fault points are compiled out */
 #endif
-	assert_int_equal(set(s->sched, s, s, NULL, "t", 10, 10, NULL), 0);
+	assert_int_equal(
+		set(s->sched, "t",
+			&(struct aim){
+				.owner = s, .to = s, .ms = 10, .repeat_ms = 10},
+			NULL),
+		0);
 	fault_arm("msg_new", 1);
 	fixture_advance(f, 11);
 	fault_arm("msg_new", 0);
@@ -352,8 +385,17 @@ test_delays_to_oneself_end_with_the_session(void **state)
 	struct fake *s = fake_new(f, 0, NULL), *other = fake_new(f, 0, "o");
 
 	delay_to(s, "a", 10);
-	assert_int_equal(set(s->sched, s, s, NULL, "b", 10, 10, NULL), 0);
-	assert_int_equal(set(s->sched, s, NULL, "o", "kept", 10, 0, NULL), 0);
+	assert_int_equal(
+		set(s->sched, "b",
+			&(struct aim){
+				.owner = s, .to = s, .ms = 10, .repeat_ms = 10},
+			NULL),
+		0);
+	assert_int_equal(
+		set(s->sched, "kept",
+			&(struct aim){.owner = s, .alias = "o", .ms = 10},
+			NULL),
+		0);
 	session_stop(s->session);
 	assert_int_equal(f->scheds[0].counters.cancelled, 2);
 	fixture_advance(f, 11);
@@ -510,7 +552,9 @@ test_delays_have_a_limit(void **state)
 	id = delay_to(s, "a", 10);
 	delay_to(s, "b", 10);
 	assert_int_equal(
-		set(s->sched, s, s, NULL, "c", 10, 0, NULL), DELAY_E_LIMIT);
+		set(s->sched, "c", &(struct aim){.owner = s, .to = s, .ms = 10},
+			NULL),
+		DELAY_E_LIMIT);
 	assert_int_equal(delay_cancel(s->sched, id), 0);
 	delay_to(s, "c", 10);
 }
@@ -525,7 +569,10 @@ test_a_delay_without_memory_is_refused(void **state)
 	skip(); /* fault points are compiled out */
 #endif
 	fault_arm("delay_make", 1);
-	assert_int_equal(set(s->sched, s, s, NULL, "a", 10, 0, NULL), -ENOMEM);
+	assert_int_equal(
+		set(s->sched, "a", &(struct aim){.owner = s, .to = s, .ms = 10},
+			NULL),
+		-ENOMEM);
 	fault_arm("delay_make", 0);
 	assert_int_equal(f->scheds[0].delays.n, 0);
 	assert_int_equal(f->scheds[0].counters.accepted, 0);
@@ -563,7 +610,8 @@ test_a_million_delays_end_in_no_time(void **state)
 
 	for (unsigned i = 0; i < 1000000; i++)
 		assert_int_equal(
-			set(s->sched, NULL, s, NULL, "a", 1000 + i, 0, NULL),
+			set(s->sched, "a",
+				&(struct aim){.to = s, .ms = 1000 + i}, NULL),
 			0);
 	assert_int_equal(s->sched->delays.n, 1000000);
 	/* fixture_teardown() would take hours at a scan for each */
@@ -585,7 +633,7 @@ main(void)
 		ONE(test_an_early_one_can_cancel_a_later_one_of_the_same_turn),
 		TWO(test_a_delay_follows_its_alias_to_the_next_holder),
 		ONE(test_a_delay_to_an_alias_that_went_is_a_dead_letter),
-		TWO(test_a_delay_whose_receiver_dies_on_the_way_is_a_dead_letter),
+		TWO(test_a_delay_whose_receiver_dies_is_a_dead_letter),
 		ONE(test_a_mistyped_alias_is_told_at_once),
 		ONE(test_a_due_delay_is_taken_by_a_full_mailbox),
 		ONE(test_repeats_stay_on_the_grid_of_the_first),

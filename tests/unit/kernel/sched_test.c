@@ -196,8 +196,8 @@ test_a_full_mailbox_refuses_and_says_which_limit(void **state)
 	from->texts = true;
 	fixture_post_ack(from, jobs, "x", 7, MSG_LEVEL_ACCEPTED, 0);
 	assert_string_equal(fake_trace(from),
-		"settled7=full:the mailbox of 'jobs' is full: 3 of 3 events, 0 of "
-		"1000 bytes (MaxEvents= and MaxBytes= of "
+		"settled7=full:the mailbox of 'jobs' is full: 3 of 3 events, "
+		"0 of 1000 bytes (MaxEvents= and MaxBytes= of "
 		"/etc/eventd/sessions.d/fake.conf)");
 	assert_int_equal(jobs->session->counters.refused, 1);
 	fixture_run(f);

@@ -1,0 +1,55 @@
+#pragma once
+/* For the tests of exec/: a kernel with loops in real threads, and sessions
+ * whose handlers are functions of the test. Handlers only count; the test's
+ * thread asserts when they say that they are done. */
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "exec/loop.h"
+
+enum { LOOPS_MAX = 4, PATIENCE_S = 100 };
+
+struct rig {
+	struct kernel kernel;
+	struct loop *loops[LOOPS_MAX];
+	unsigned n_loops;
+	sem_t done;
+};
+
+struct loop *loop_alloc(void);
+struct rig *rig_new(unsigned n_loops);
+void rig_start(struct rig *rig);
+/* Until rig_done() has been called @n times. */
+void rig_await(struct rig *rig, unsigned n);
+void rig_done(struct rig *rig); /* any thread */
+void rig_stop(struct rig *rig); /* and join */
+void rig_free(struct rig *rig); /* nothing must be left open */
+/* cmocka's. */
+int setup_one(void **state);
+int setup_two(void **state);
+int setup_four(void **state);
+int teardown(void **state);
+
+struct actor {
+	struct rig *rig;
+	struct loop *loop;
+	struct session *session;
+	uint64_t id;
+	void (*on_run)(struct actor *a, struct msg *m);
+	void (*on_reply)(struct actor *a, uint64_t token);
+	struct actor *peer;
+	uint64_t n, limit;
+	uint64_t due_ns, best_late_ns, n_early;
+	uint64_t n_settled, n_replies;
+};
+
+/* Before its loop runs. */
+void actor_init(struct actor *a, struct rig *rig, unsigned loop);
+/* An event with @number as its payload. On the thread of @from. */
+struct msg *msg_of(struct actor *from, const struct actor *to, uint64_t number);
+void post(struct actor *from, const struct actor *to, uint64_t number);
