@@ -62,6 +62,7 @@ enum {
 	CONN_BINDINGS_MAX = 4096,
 	CONN_NAME_MAX = 64,
 	CONN_INBOUND_MAX = 16384, /* calls delivered and not answered */
+	CONN_TURN_REQUESTS = 32,  /* served in one go, then others' turn */
 };
 
 /* A call that was delivered to this client and that it may answer. */
@@ -86,10 +87,12 @@ struct conn {
 	int fd;
 	uint8_t state;     /* enum conn_state */
 	uint8_t events;    /* what poll waits for */
-	bool input_paused; /* unsent output is over the mark */
+	bool input_paused; /* see must_pause() */
 	struct outbuf out;
-	uint8_t *in; /* an incomplete frame */
+	uint8_t *in; /* an incomplete frame, or what waits while paused */
 	size_t in_size, in_room;
+	size_t in_done;      /* of the first frame's body, if it was paused in it */
+	unsigned n_served;   /* requests since the last flush */
 	/* posts of this client */
 	uint64_t seq;     /* of the last that came */
 	uint64_t settled; /* all up to it are settled */

@@ -19,6 +19,7 @@
 
 enum {
 	FRAME_SLACK = 65536, /* of a frame beyond its payload */
+	HELLO_FRAME_MAX = 16384,
 	REQUEST_ARENA_MAX = 4 << 20,
 	REQUEST_FIELDS_MAX = 4096,
 };
@@ -353,7 +354,10 @@ on_request(struct conn *c, const struct part *part)
 	ProtobufCAllocator allocator;
 	ProtobufCMessage *request;
 
-	arena_init(&arena, REQUEST_ARENA_MAX);
+	c->n_served++;
+	arena_init(&arena, /* its payload is copied there */
+		REQUEST_ARENA_MAX +
+			(size_t)c->loop->sched.kernel->limits.max_payload);
 	allocator = arena_allocator(&arena);
 	request = unpack(c, part, &eventd__v1__request__descriptor, &allocator);
 	if (request)
@@ -390,33 +394,48 @@ on_part(struct conn *c, const struct part *part)
 	}
 }
 
-static void
-on_frame(struct conn *c, const uint8_t *body, size_t size)
-{
-	const uint8_t *end = body + size;
-	struct part part;
-	int r = 0;
-
-	while (is_live(c) && !(r = part_next(&body, end, &part)))
-		on_part(c, &part);
-	if (r == PART_E_MALFORMED)
-		conn_end(c, EVD_STATUS_PROTOCOL, "a frame is malformed");
-}
-
-/* ---- bytes ---------------------------------------------------------------------- */
-
-static size_t
-max_frame(const struct conn *c)
-{
-	return (size_t)c->loop->sched.kernel->limits.max_payload + FRAME_SLACK;
-}
-
-/* More input would cost more output or more requests than it may hold now. */
+/* More input would cost more output, more requests or more of this turn than
+ * it may have now. */
 static bool
 must_pause(const struct conn *c)
 {
 	return outbuf_size(&c->out) > CONN_OUT_HIGH ||
-	       c->peer.n_requests >= VERB_REQUESTS_MAX;
+	       c->peer.n_requests >= VERB_REQUESTS_MAX ||
+	       c->n_served >= CONN_TURN_REQUESTS;
+}
+
+/* The parts of a frame behind the first @done bytes, until it must pause;
+ * returns how many bytes are done now. */
+static size_t
+on_frame(struct conn *c, const uint8_t *body, size_t size, size_t done)
+{
+	const uint8_t *p = body + done, *end = body + size;
+	struct part part;
+	int r = 0;
+
+	while (is_live(c) && !must_pause(c) && !(r = part_next(&p, end, &part)))
+		on_part(c, &part);
+	if (r == PART_E_MALFORMED)
+		conn_end(c, EVD_STATUS_PROTOCOL, "a frame is malformed");
+	return (size_t)(p - body);
+}
+
+/* ---- bytes ---------------------------------------------------------------------- */
+
+/* A stranger gets no more room than a hello takes. */
+static size_t
+max_frame(const struct conn *c)
+{
+	if (c->state == CONN_GREETING)
+		return HELLO_FRAME_MAX;
+	return (size_t)c->loop->sched.kernel->limits.max_payload + FRAME_SLACK;
+}
+
+static void
+pause_input(struct conn *c)
+{
+	c->input_paused = true;
+	loop_defer(c->loop, &c->flush); /* polls no more, and goes on then */
 }
 
 /* All whole frames in @data, until it must pause; returns the bytes taken. */
@@ -428,14 +447,17 @@ take_frames(struct conn *c, const uint8_t *data, size_t size)
 
 	while (is_live(c) && at < size) {
 		if (must_pause(c)) {
-			c->input_paused = true;
+			pause_input(c);
 			break;
 		}
 		r = frame_take(
 			data + at, size - at, max_frame(c), &head, &body);
 		if (r)
 			break;
-		on_frame(c, data + at + head, body);
+		c->in_done = on_frame(c, data + at + head, body, c->in_done);
+		if (c->in_done < body)
+			continue; /* paused in it, or ended */
+		c->in_done = 0;
 		at += head + body;
 	}
 	if (r == FRAME_E_MALFORMED)
@@ -443,8 +465,7 @@ take_frames(struct conn *c, const uint8_t *data, size_t size)
 			"a frame's length is no varint");
 	else if (r == FRAME_E_TOO_LARGE)
 		conn_end(c, EVD_STATUS_TOO_LARGE,
-			"a frame of %zu bytes, at most %zu", body,
-			max_frame(c));
+			"a frame is larger than %zu bytes", max_frame(c));
 	return at;
 }
 

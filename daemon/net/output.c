@@ -174,6 +174,7 @@ conn_flush(struct conn *c)
 
 	if (c->state == CONN_CLOSING)
 		return;
+	c->n_served = 0;
 	put_ack(c);
 	if (c->state == CONN_CLOSING)
 		return;
