@@ -531,7 +531,7 @@ evd_flush(struct evd *c)
 		if (deadline == INT64_MAX)
 			deadline = evd__deadline(c, 0);
 		evd__pump(c);
-		if (evd__block(c, deadline) == -ETIMEDOUT)
+		if (evd__block_write(c, deadline) == -ETIMEDOUT)
 			return evd__fail(c, EVD_STATUS_TIMEOUT,
 				"the daemon does not read: %zu bytes are left",
 				evd__out_pending(c));

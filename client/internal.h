@@ -241,6 +241,8 @@ int evd__room_wait(struct evd *c, size_t size, int64_t deadline);
 /* Write, then wait until something came or could be written, or @deadline.
  * Return: 0, -ETIMEDOUT, -EINTR, -ENOTCONN (no connection, no try). */
 int evd__block(struct evd *c, int64_t deadline);
+/* The same for who only wants to write: returns as soon as something was. */
+int evd__block_write(struct evd *c, int64_t deadline);
 
 /* ---- parse ---- */
 /* Walk to the next event in the read buffer: true if one is in @ev. Stops

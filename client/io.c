@@ -402,16 +402,13 @@ block_read(struct evd *c, int ms)
 	return r == -EINTR ? r : 0;
 }
 
-int
-evd__block(struct evd *c, int64_t deadline)
+/* Wait for what the socket and the clock have; all that could be written is. */
+static int
+wait_io(struct evd *c, int64_t deadline)
 {
 	int64_t until = deadline;
 	int ms;
 
-	if (c->state == CONN_IDLE)
-		return -ENOTCONN;
-	evd__settles_tell(c);
-	evd__write(c);
 	if (c->state != CONN_READY && c->due_ns < until)
 		until = c->due_ns;
 	ms = ms_until(until);
@@ -425,6 +422,29 @@ evd__block(struct evd *c, int64_t deadline)
 	if (c->fd < 0 || (evd__out_pending(c) && !c->write_dead))
 		return block_poll(c, ms);
 	return block_read(c, ms);
+}
+
+int
+evd__block(struct evd *c, int64_t deadline)
+{
+	if (c->state == CONN_IDLE)
+		return -ENOTCONN;
+	evd__settles_tell(c);
+	evd__write(c);
+	return wait_io(c, deadline);
+}
+
+int
+evd__block_write(struct evd *c, int64_t deadline)
+{
+	size_t before = evd__out_pending(c);
+
+	if (c->state == CONN_IDLE)
+		return -ENOTCONN;
+	evd__write(c);
+	if (evd__out_pending(c) < before)
+		return 0;
+	return wait_io(c, deadline);
 }
 
 int
@@ -442,7 +462,7 @@ evd__room_wait(struct evd *c, size_t size, int64_t deadline)
 				"this program's evd_set_max_queued() is %zu",
 				evd__out_pending(c), c->max_queued);
 		evd__pump(c);
-		r = evd__block(c, deadline);
+		r = evd__block_write(c, deadline);
 		if (c->epoch != epoch)
 			return evd__fail(
 				c, EVD_STATUS_LOST, "the connection was lost");

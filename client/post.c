@@ -18,6 +18,12 @@ enum {
 	POST_DONE = 1 << 30,
 };
 
+/* What an envelope can take beside its payload. */
+enum {
+	MESSAGE_ROOM = ENVELOPE_ROOM + EVD_HEADERS_MAX + EVD_ALIAS_MAX +
+		       EVD_EVENT_MAX + 64
+};
+
 /* Not kept in the ring: a blocking call waits for this post. */
 #define POST_SYNC (UINT32_C(1) << 31)
 
@@ -215,9 +221,15 @@ evd__event_check(struct evd *c, const char *event)
 static int
 size_failed(struct evd *c, size_t size)
 {
+	if (size > c->max_payload)
+		return evd__fail(c, EVD_STATUS_TOO_LARGE,
+			"payload of %zu bytes is over the daemon's limit of "
+			"%" PRIu64,
+			size, c->max_payload);
 	return evd__fail(c, EVD_STATUS_TOO_LARGE,
-		"payload of %zu bytes is over the daemon's limit of %" PRIu64,
-		size, c->max_payload);
+		"payload of %zu bytes does not fit this program's "
+		"evd_set_max_queued() of %zu",
+		size, c->max_queued);
 }
 
 /* By the reference that this connection got, else by the alias. */
@@ -256,7 +268,8 @@ evd__message_check(struct evd *c, const struct message *m, struct envelope *e)
 	}
 	if (UNLIKELY(r))
 		return r;
-	if (UNLIKELY(m->size > c->max_payload))
+	if (UNLIKELY(m->size > c->max_payload ||
+		     m->size + MESSAGE_ROOM > c->max_queued))
 		return size_failed(c, m->size);
 	if (UNLIKELY(!m->data && m->size))
 		return evd__fail(c, EVD_STATUS_INVALID,
@@ -391,8 +404,7 @@ post_wait(struct evd *c, size_t size)
 	}
 	if (c->epoch != epoch && c->state != CONN_READY)
 		return evd__fail(c, EVD_STATUS_LOST, "the connection was lost");
-	return evd__room_wait(
-		c, size + ENVELOPE_ROOM + EVD_HEADERS_MAX, deadline);
+	return evd__room_wait(c, size + MESSAGE_ROOM, deadline);
 }
 
 /* Enough is gathered: write it, and do not gather without end. */
@@ -413,7 +425,7 @@ post_written(struct evd *c)
 	do
 		evd__pump(c);
 	while (evd__out_pending(c) >= OUT_WRITE &&
-		evd__block(c, deadline) != -ETIMEDOUT);
+		evd__block_write(c, deadline) != -ETIMEDOUT);
 }
 
 /* Post what was checked; @m tells it again if that took waiting. */
@@ -590,7 +602,8 @@ evd_drain(struct evd *c, int timeout_ms)
 		evd__pump(c);
 		if (!c->win.n && !evd__out_pending(c))
 			break;
-		r = evd__block(c, deadline);
+		r = c->win.n ? evd__block(c, deadline)
+			     : evd__block_write(c, deadline);
 		if (r == -ETIMEDOUT)
 			return window_failed(c, EVD_STATUS_TIMEOUT);
 	}

@@ -1,5 +1,6 @@
 /* Posting: gathering, the window, acks, failures, levels. */
 #include <pthread.h>
+#include <time.h>
 
 #include "client/fake.h"
 
@@ -47,6 +48,7 @@ test_posts_of_all_sizes_arrive(void **state)
 	uint8_t *data = malloc(300000);
 	uint64_t seq = 0;
 
+	assert_int_equal(evd_set_blocking(f->c, false), 0);
 	for (size_t i = 0; i < 300000; i++)
 		data[i] = (uint8_t)(i * 7);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -55,7 +57,6 @@ test_posts_of_all_sizes_arrive(void **state)
 		assert_int_equal(evd_post(f->c, "small", "e", "x", 1), 0);
 		assert_int_equal(
 			evd_post(f->c, "box", "msg", data, sizes[i]), 0);
-		assert_int_equal(evd_set_blocking(f->c, false), 0);
 		while (evd_flush(f->c) == 1) {
 			struct pollfd p = {.fd = f->fd, .events = POLLIN};
 			ssize_t n;
@@ -67,7 +68,6 @@ test_posts_of_all_sizes_arrive(void **state)
 			assert_true(n > 0);
 			f->n += (size_t)n;
 		}
-		assert_int_equal(evd_set_blocking(f->c, true), 0);
 		e = fake_read(f)->envelopes[0];
 		assert_string_equal(e->alias, "small");
 		e = f->frame->n_envelopes == 2 ? f->frame->envelopes[1]
@@ -438,16 +438,20 @@ test_writing_never_deadlocks_with_a_writing_daemon(void **state)
 	struct fake *f = *state;
 	static char data[120000];
 	const struct evd_event *ev;
+	struct timespec start, end;
 	pthread_t thread;
 	int n = 0;
 
 	fake_bind(f, "mine", 1, 100000);
+	clock_gettime(CLOCK_MONOTONIC, &start);
 	assert_int_equal(pthread_create(&thread, NULL, write_then_read, f), 0);
 	for (int i = 0; i < 8; i++) /* 960 kB */
 		assert_int_equal(
 			evd_post(f->c, "box", "msg", data, sizeof(data)), 0);
 	assert_int_equal(evd_drain(f->c, 0), 0);
 	pthread_join(thread, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &end); /* nobody ran into a time-out */
+	assert_true(end.tv_sec - start.tv_sec < FAKE_WAIT_MS / 1000 / 2);
 	while (n < 500) {
 		ev = fake_next_is(f, EVD_DELIVERY);
 		assert_int_equal(evd_event_size(ev), 4000);
@@ -478,6 +482,22 @@ test_queue_limit_is_ours_and_named(void **state)
 	assert_non_null(strstr(evd_last_error(f->c), "1048576"));
 }
 
+static void
+test_payload_larger_than_the_queue_is_too_large(void **state)
+{
+	struct fake *f = *state;
+	static char data[100000];
+
+	assert_int_equal(evd_set_max_queued(f->c, 65536), 0);
+	assert_int_equal(
+		evd_post(f->c, "box", "msg", data, sizeof(data)), -EMSGSIZE);
+	assert_non_null(strstr(evd_last_error(f->c), "evd_set_max_queued"));
+	assert_int_equal(
+		evd_call(f->c, "box", "msg", data, sizeof(data), 0, NULL),
+		-EMSGSIZE);
+	assert_int_equal(evd_post(f->c, "box", "msg", data, 40000), 0);
+}
+
 int
 main(void)
 {
@@ -503,6 +523,7 @@ main(void)
 		OPEN(test_blocking_posts_wait_for_the_window),
 		OPEN(test_writing_never_deadlocks_with_a_writing_daemon),
 		OPEN(test_queue_limit_is_ours_and_named),
+		OPEN(test_payload_larger_than_the_queue_is_too_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
