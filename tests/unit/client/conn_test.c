@@ -1,5 +1,7 @@
 /* Connecting, greeting, losing the connection and making it again. */
 #include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "client/fake.h"
@@ -457,6 +459,29 @@ test_frames_may_be_cut_anywhere(void **state)
 	}
 }
 
+static void
+on_signal(int sig)
+{
+	(void)sig;
+}
+
+/* Also of a handler that lets system calls go on by itself. */
+static void
+test_wait_returns_when_a_signal_comes(void **state)
+{
+	struct fake *f = *state;
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	struct itimerval every = {{0, 2000}, {0, 2000}}, never = {0};
+
+	assert_int_equal(sigaction(SIGALRM, &sa, NULL), 0);
+	setitimer(ITIMER_REAL, &every, NULL);
+	assert_int_equal(evd_wait(f->c, -1), -EINTR);
+	/* what has a result to wait for goes on */
+	assert_int_equal(evd_set_timeout(f->c, 20), 0);
+	assert_int_equal(evd_ping(f->c, NULL), -ETIMEDOUT);
+	setitimer(ITIMER_REAL, &never, NULL);
+}
+
 int
 main(void)
 {
@@ -483,6 +508,7 @@ main(void)
 		OPEN(test_close_forgets_and_connects_again),
 		OPEN(test_fork_makes_every_call_fail),
 		OPEN(test_frames_may_be_cut_anywhere),
+		OPEN(test_wait_returns_when_a_signal_comes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
