@@ -124,7 +124,7 @@ client_run(struct session *s, struct msg *m)
 	struct binding *b = s->state;
 	uint64_t handle = 0;
 
-	if (!has_credit(b) || outbuf_size(&b->conn->out) > CONN_OUT_HIGH)
+	if (!has_credit(b) || !conn_takes_deliveries(b->conn))
 		return SESSION_HELD;
 	if (m->call) {
 		handle = inbound_add(b->conn, m->call);

@@ -331,7 +331,7 @@ conn_on_closed(uv_handle_t *handle)
 	atomic_fetch_sub(&c->server->shared.n_connections, 1);
 	outbuf_deinit(&c->out, &net->pool);
 	free(c->in);
-	free(c->ahead);
+	acks_deinit(&c->acks);
 	free(c->also);
 	free(c->refs);
 	free(c->bindings);

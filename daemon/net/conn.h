@@ -16,6 +16,7 @@
 
 #include "base/list.h"
 #include "exec/loop.h"
+#include "net/acks.h"
 #include "net/outbuf.h"
 #include "verb/verb.h"
 
@@ -94,13 +95,12 @@ struct conn {
 	size_t in_done;      /* of the first frame's body, if it was paused in it */
 	unsigned n_served;   /* requests since the last flush */
 	/* posts of this client */
-	uint64_t seq;     /* of the last that came */
-	uint64_t settled; /* all up to it are settled */
-	uint64_t ack_sent;
+	uint64_t seq; /* of the last that came */
+	struct acks acks;
+	uint64_t ack_sent;   /* all up to it are settled, and told so */
 	uint64_t n_posts;    /* not settled */
 	uint64_t posts_size; /* their payload bytes */
-	uint64_t *ahead;     /* bitmap of those settled out of order */
-	uint64_t *also;      /* the same, not told yet */
+	uint64_t *also;      /* settled out of order, not told yet */
 	uint32_t n_also, also_room;
 	/* what it refers to */
 	struct alias **refs; /* ref - 1 is the index */
@@ -140,7 +140,12 @@ void conn_read(struct conn *c);
 void conn_resume_input(struct conn *c);
 
 /* output.c */
-uint8_t *conn_room(struct conn *c, size_t size); /* NULL: it is closed */
+uint8_t *conn_room(struct conn *c, size_t size); /* NULL: it ends */
+static inline bool
+conn_takes_deliveries(const struct conn *c)
+{
+	return c->state == CONN_OPEN && outbuf_size(&c->out) <= CONN_OUT_HIGH;
+}
 void conn_wrote(struct conn *c, size_t size);
 void conn_send_message(
 	struct conn *c, unsigned field, const ProtobufCMessage *message);

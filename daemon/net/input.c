@@ -151,6 +151,10 @@ on_post(struct conn *c, const struct envelope *e)
 			c->server->window_posts, c->server->window_bytes);
 		return;
 	}
+	if (acks_add(&c->acks, e->seq)) {
+		conn_close(c, "out of memory");
+		return;
+	}
 	c->seq++;
 	c->n_posts++;
 	c->posts_size += e->payload_size;

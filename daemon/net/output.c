@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/err.h"
 #include "base/log.h"
 #include "envelope.h"
 #include "frame.h"
@@ -18,9 +19,9 @@ conn_room(struct conn *c, size_t size)
 {
 	uint8_t *out;
 
-	if (c->state == CONN_CLOSING)
+	if (c->state >= CONN_ENDING)
 		return NULL;
-	if (outbuf_size(&c->out) + size > CONN_OUT_MAX) {
+	if (outbuf_size(&c->out) > CONN_OUT_MAX) { /* one may be larger */
 		conn_close(c, "it does not read: 64 MiB wait for it");
 		return NULL;
 	}
@@ -84,37 +85,20 @@ conn_send_reply(struct conn *c, uint64_t call, int status, const void *data,
 
 /* ---- acks ------------------------------------------------------------------ */
 
-static bool
-ahead_test_and_clear(struct conn *c, uint64_t seq)
-{
-	uint64_t bit = seq % c->server->window_posts;
-	uint64_t mask = 1ull << (bit & 63);
-	bool set = c->ahead[bit / 64] & mask;
-
-	c->ahead[bit / 64] &= ~mask;
-	return set;
-}
-
+/* As many as settle in one turn: bounded by what is read in one, and by the
+ * window. */
 static int
-ahead_set(struct conn *c, uint64_t seq)
+also_add(struct conn *c, uint64_t seq)
 {
-	uint64_t window = c->server->window_posts;
-	uint64_t bit = seq % window;
-
-	if (!c->ahead)
-		c->ahead = calloc((window + 63) / 64, sizeof(*c->ahead));
-	if (!c->ahead)
-		return -ENOMEM;
 	if (c->n_also == c->also_room) {
 		uint32_t room = c->also_room ? c->also_room * 2 : 16;
 		uint64_t *also = realloc(c->also, room * sizeof(*also));
 
 		if (!also)
-			return -ENOMEM;
+			return err_raise(-ENOMEM);
 		c->also = also;
 		c->also_room = room;
 	}
-	c->ahead[bit / 64] |= 1ull << (bit & 63);
 	c->also[c->n_also++] = seq;
 	return 0;
 }
@@ -126,30 +110,24 @@ conn_post_settled(struct conn *c, uint64_t seq, uint32_t size)
 		return;
 	c->n_posts--;
 	c->posts_size -= size;
-	if (seq != c->settled + 1) {
-		if (ahead_set(c, seq))
-			conn_close(c, "out of memory");
-	} else {
-		c->settled = seq;
-		while (c->ahead && c->settled < c->seq &&
-			ahead_test_and_clear(c, c->settled + 1))
-			c->settled++;
-	}
+	if (!acks_settle(&c->acks, seq) && also_add(c, seq))
+		conn_close(c, "out of memory");
 	loop_defer(c->loop, &c->flush);
 }
 
 static void
 put_ack(struct conn *c)
 {
+	uint64_t upto = acks_upto(&c->acks, c->seq);
 	uint8_t *out;
 
-	if (c->settled == c->ack_sent && !c->n_also)
+	if (upto == c->ack_sent && !c->n_also)
 		return;
 	out = conn_room(c, ack_frame_bound(c->n_also));
 	if (!out)
 		return;
-	c->out.end += ack_encode_frame(c->settled, c->also, c->n_also, out);
-	c->ack_sent = c->settled;
+	c->out.end += ack_encode_frame(upto, c->also, c->n_also, out);
+	c->ack_sent = upto;
 	c->n_also = 0;
 }
 

@@ -35,6 +35,7 @@ fake_run(struct session *s, struct msg *m)
 		m->flags |= MSG_REPLIED;
 	} else if (!strcmp(m->event, "defer")) {
 		fake->call = m->call;
+		fake->calls[fake->n_calls++ % 128] = m->call;
 		m->call = 0; /* answered by the test */
 	} else if (!strcmp(m->event, "wait")) {
 		fake->held = m;

@@ -27,7 +27,9 @@ enum { RIG_LOOPS = 4, RIG_FAKES = 16, RIG_SECONDS = 20 };
 struct fake {
 	struct session *session;
 	struct msg *held;
-	uint64_t call;
+	uint64_t call;       /* the last deferred */
+	uint64_t calls[128]; /* all of them */
+	unsigned n_calls;
 	unsigned n_run;
 	char last[128]; /* event */
 };
