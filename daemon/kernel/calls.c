@@ -48,14 +48,14 @@ grow(struct calls *c)
 		return -1;
 	c->blocks[c->n_blocks++] = block;
 	for (uint32_t i = CALLS_BLOCK; i-- > 0;) {
-		block[i].next_free = c->free;
+		block[i].next = c->free;
 		c->free = first + i + 1;
 	}
 	return 0;
 }
 
 struct call *
-calls_add(struct calls *c)
+calls_add(struct calls *c, uint32_t *chain)
 {
 	struct call *call;
 	uint32_t slot;
@@ -64,8 +64,13 @@ calls_add(struct calls *c)
 		return NULL;
 	slot = c->free - 1;
 	call = call_at(c, slot);
-	c->free = call->next_free;
+	c->free = call->next;
 	c->n++;
+	call->next = *chain;
+	call->before = 0;
+	if (*chain)
+		call_at(c, *chain - 1)->before = slot + 1;
+	*chain = slot + 1;
 	call->timer.link = NULL;
 	call->id = (++c->last << (CALLS_SLOT_BITS + CALLS_SCHED_BITS)) |
 		   ((uint64_t)slot << CALLS_SCHED_BITS) | c->sched;
@@ -84,13 +89,25 @@ calls_find(struct calls *c, uint64_t id)
 	return call->id == id ? call : NULL;
 }
 
+struct call *
+calls_first(struct calls *c, uint32_t chain)
+{
+	return chain ? call_at(c, chain - 1) : NULL;
+}
+
 void
-calls_remove(struct calls *c, struct call *call)
+calls_remove(struct calls *c, struct call *call, uint32_t *chain)
 {
 	uint32_t slot = (uint32_t)(call->id >> CALLS_SCHED_BITS) & SLOT_MASK;
 
+	if (call->next)
+		call_at(c, call->next - 1)->before = call->before;
+	if (call->before)
+		call_at(c, call->before - 1)->next = call->next;
+	else
+		*chain = call->next;
 	call->id = 0;
-	call->next_free = c->free;
+	call->next = c->free;
 	c->free = slot + 1;
 	c->n--;
 }

@@ -9,12 +9,12 @@
 #include "kernel/timers.h"
 
 struct call {
-	struct timer timer;   /* the deadline; TIMER_CALL */
-	uint64_t id;          /* 0: free */
-	uint64_t session;     /* the caller */
-	uint64_t token;       /* the caller's own */
-	uint32_t incarnation; /* of the caller, when it called */
-	uint32_t next_free;
+	struct timer timer; /* the deadline; TIMER_CALL */
+	uint64_t id;        /* 0: free */
+	uint64_t session;   /* the caller */
+	uint64_t token;     /* the caller's own */
+	uint32_t next;      /* of the caller's, or free: slot + 1; 0: none */
+	uint32_t before;    /* the one before of the caller's, likewise */
 };
 
 struct calls {
@@ -30,10 +30,13 @@ enum { CALLS_BLOCK = 256, CALLS_SCHED_BITS = 6, CALLS_SLOT_BITS = 24 };
 
 void calls_init(struct calls *c, unsigned sched);
 void calls_deinit(struct calls *c);
-/* A new pending call, its deadline not armed yet; NULL: out of memory. */
-struct call *calls_add(struct calls *c);
+/* A new pending call, its deadline not armed yet; NULL: out of memory. @chain
+ * is the head of its caller's calls, 0 if there are none. */
+struct call *calls_add(struct calls *c, uint32_t *chain);
 struct call *calls_find(struct calls *c, uint64_t id); /* NULL: none */
-void calls_remove(struct calls *c, struct call *call);
+/* The call at the head of a chain, or NULL. */
+struct call *calls_first(struct calls *c, uint32_t chain);
+void calls_remove(struct calls *c, struct call *call, uint32_t *chain);
 /* Which scheduler's calls an id belongs to. */
 static inline unsigned
 call_sched(uint64_t id)

@@ -405,20 +405,14 @@ sched_reply_arrived(struct sched *s, struct msg *m)
 	struct session *t =
 		call ? session_find(s->kernel, call->session) : NULL;
 
-	if (t && t->incarnation != call->incarnation)
-		t = NULL;
-	if (call) {
-		m->seq = call->token;
-		timers_remove(&s->timers, &call->timer);
-		calls_remove(&s->calls, call);
-	}
 	if (!t) {
 		atomic_fetch_add_explicit(
 			&s->kernel->late_replies, 1, memory_order_relaxed);
 		msg_free(&s->pool, m);
 		return;
 	}
-	t->n_calls--;
+	m->seq = call->token;
+	session_end_call(t, call);
 	if (t->ops->reply_inline) {
 		t->ops->reply(t, m->seq, m);
 		msg_free(&s->pool, m);

@@ -253,7 +253,6 @@ start_now(struct sched *sched, struct session *s)
 {
 	s->begun = true;
 	s->incarnation++;
-	s->n_calls = 0;
 	s->run = SESSION_RUNNING;
 	s->health->started_ns = sched->now_ns;
 	s->health->started_wall_ns = clock_wall(sched->kernel->clock);
@@ -490,12 +489,11 @@ session_call(struct session *s, struct msg *m, uint64_t token,
 
 	if (s->n_calls >= sched->kernel->limits.max_calls)
 		return SCHED_E_LIMIT;
-	call = calls_add(&sched->calls);
+	call = calls_add(&sched->calls, &s->calls);
 	if (!call)
 		return err_raise(-ENOMEM);
 	call->session = s->id;
 	call->token = token;
-	call->incarnation = s->incarnation;
 	call->timer.type = TIMER_CALL;
 	call_id = call->id;
 	timers_add(&sched->timers, &call->timer, deadline(sched, timeout_ms));
@@ -536,17 +534,22 @@ session_sleep(struct session *s, uint64_t token, uint64_t ms, uint64_t *id)
 }
 
 void
-session_forget(struct session *s, uint64_t id)
+session_end_call(struct session *s, struct call *call)
 {
 	struct sched *sched = home_of(s);
-	struct call *call = calls_find(&sched->calls, id);
 
-	if (!call || call->session != s->id)
-		return;
 	timers_remove(&sched->timers, &call->timer);
-	if (call->incarnation == s->incarnation)
-		s->n_calls--;
-	calls_remove(&sched->calls, call);
+	calls_remove(&sched->calls, call, &s->calls);
+	s->n_calls--;
+}
+
+void
+session_forget(struct session *s, uint64_t id)
+{
+	struct call *call = calls_find(&home_of(s)->calls, id);
+
+	if (call && call->session == s->id)
+		session_end_call(s, call);
 }
 
 /* ---- the end --------------------------------------------------------- */
@@ -559,13 +562,15 @@ drop_state(struct session *s, bool crashed)
 {
 	struct sched *sched = home_of(s);
 	struct msg *m = TAKE(s->current);
+	struct call *call;
 
 	if (s->begun) {
 		s->begun = false;
 		s->ops->stop(s, crashed);
 	}
+	while ((call = calls_first(&sched->calls, s->calls)))
+		session_end_call(s, call); /* what comes now is late */
 	s->incarnation++;
-	s->n_calls = 0;
 	s->run = SESSION_IDLE;
 	delays_cancel_owned(sched, s);
 	if (m) {

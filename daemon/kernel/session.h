@@ -16,6 +16,7 @@
 #include "kernel/mailbox.h"
 #include "kernel/spec.h"
 
+struct call;
 struct sched;
 struct session;
 
@@ -109,6 +110,7 @@ struct session {
 	struct counters counters;
 	uint32_t incarnation; /* counts starts */
 	uint32_t n_calls;     /* outstanding */
+	uint32_t calls;       /* they, see calls_first() */
 	uint32_t n_timers;    /* delays it owns */
 	uint8_t life;         /* enum session_life */
 	uint8_t run;          /* enum session_run */
@@ -193,6 +195,8 @@ size_t session_memory(const struct session *s);
 
 /* The next turn starts it. */
 void session_begin(struct session *s);
+/* One of its own is answered, or nobody waits any more. */
+void session_end_call(struct session *s, struct call *call);
 /* No room will come soon: end what waits for it, and say why. */
 void session_refuse_parked(struct session *s, int status);
 /* The one place where life changes. */

@@ -16,18 +16,19 @@ test_ids_find_their_call_and_no_later_one(void **state)
 {
 	struct calls c;
 	struct call *first, *again;
+	uint32_t chain = 0;
 	uint64_t id;
 
 	(void)state;
 	calls_init(&c, 5);
-	first = calls_add(&c);
+	first = calls_add(&c, &chain);
 	assert_non_null(first);
 	id = first->id;
 	assert_int_equal(call_sched(id), 5);
 	assert_ptr_equal(calls_find(&c, id), first);
-	calls_remove(&c, first);
+	calls_remove(&c, first, &chain);
 	assert_null(calls_find(&c, id));
-	again = calls_add(&c);
+	again = calls_add(&c, &chain);
 	assert_ptr_equal(again, first); /* the slot is used again */
 	assert_int_not_equal(again->id, id);
 	assert_null(calls_find(&c, id));
@@ -42,12 +43,13 @@ test_calls_do_not_move_when_the_table_grows(void **state)
 	enum { N = 5 * CALLS_BLOCK };
 	static struct call *all[N];
 	static uint64_t ids[N];
+	uint32_t chain = 0;
 	struct calls c;
 
 	(void)state;
 	calls_init(&c, 0);
 	for (unsigned i = 0; i < N; i++) {
-		all[i] = calls_add(&c);
+		all[i] = calls_add(&c, &chain);
 		assert_non_null(all[i]);
 		ids[i] = all[i]->id;
 	}
@@ -55,8 +57,33 @@ test_calls_do_not_move_when_the_table_grows(void **state)
 		assert_ptr_equal(calls_find(&c, ids[i]), all[i]);
 	assert_int_equal(c.n, N);
 	for (unsigned i = 0; i < N; i++)
-		calls_remove(&c, all[i]);
+		calls_remove(&c, all[i], &chain);
 	assert_int_equal(c.n, 0);
+	calls_deinit(&c);
+}
+
+static void
+test_a_chain_has_the_calls_of_one_caller(void **state)
+{
+	struct call *mine[3], *other;
+	uint32_t chain = 0, others = 0;
+	struct calls c;
+
+	(void)state;
+	calls_init(&c, 0);
+	assert_null(calls_first(&c, chain));
+	for (unsigned i = 0; i < 3; i++) {
+		mine[i] = calls_add(&c, &chain);
+		other = calls_add(&c, &others);
+	}
+	assert_ptr_equal(calls_first(&c, chain), mine[2]);
+	calls_remove(&c, mine[1], &chain); /* in the middle */
+	calls_remove(&c, mine[2], &chain); /* the head */
+	assert_ptr_equal(calls_first(&c, chain), mine[0]);
+	calls_remove(&c, mine[0], &chain);
+	assert_null(calls_first(&c, chain));
+	assert_ptr_equal(calls_first(&c, others), other);
+	assert_int_equal(c.n, 3);
 	calls_deinit(&c);
 }
 
@@ -321,7 +348,10 @@ test_a_reply_to_a_former_life_is_dropped(void **state)
 	b->on_run = fake_wait;
 	assert_int_equal(fixture_call(a, b, "x", 1, 0), 0);
 	fixture_run(f);
+	assert_int_equal(session_sleep(a->session, 2, 1u << 30, NULL), 0);
 	session_restart(a->session, a->session->spec);
+	assert_int_equal(a->sched->calls.n, 0); /* nor do they wait for it */
+	assert_int_equal(a->sched->timers.n, 0);
 	fixture_run(f);
 	assert_int_equal(a->session->n_calls, 0);
 	echo(b, b->held[0]);
@@ -343,6 +373,8 @@ test_a_reply_to_a_dead_caller_is_dropped(void **state)
 	assert_int_equal(fixture_call(a, b, "x", 1, 0), 0);
 	fixture_run(f);
 	session_stop(a->session);
+	assert_int_equal(a->sched->calls.n, 0);
+	assert_int_equal(a->sched->timers.n, 0);
 	fake_new(f, 0, NULL); /* in the same slot */
 	fake_done(b, 0);
 	fixture_run(f);
@@ -473,6 +505,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ids_find_their_call_and_no_later_one),
 		cmocka_unit_test(test_calls_do_not_move_when_the_table_grows),
+		cmocka_unit_test(test_a_chain_has_the_calls_of_one_caller),
 		ONE(test_a_call_is_answered),
 		TWO(test_a_call_to_another_scheduler_is_answered),
 		ONE(test_a_reply_later_than_the_handler_is_taken),
