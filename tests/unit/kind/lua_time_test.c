@@ -158,12 +158,13 @@ test_clocks_are_the_kernels(void **state)
 
 	with(rig, "");
 	rig_call(rig, "a", "x", "eventd.now() - eventd.monotonic()");
-	before = atof(rig->reply);
+	before = strtod(rig->reply, NULL);
 	rig_advance(rig, 5000);
 	rig_call(rig, "a", "x", "eventd.now() - eventd.monotonic()");
-	assert_true(atof(rig->reply) - before < 0.001);
+	assert_true(strtod(rig->reply, NULL) - before < 0.001);
 	rig_call(rig, "a", "x", "eventd.now()");
-	assert_true(atof(rig->reply) - (double)rig->clock.wall_ns / NS_PER_S <
+	assert_true(strtod(rig->reply, NULL) -
+			    (double)rig->clock.wall_ns / NS_PER_S <
 		    0.001);
 }
 

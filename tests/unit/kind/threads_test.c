@@ -102,13 +102,13 @@ test_sessions_of_two_threads(void **state)
 		"    eventd.post('answers', 'note', i)\n"
 		"  end\n"
 		"  return eventd.call('answers', 'noted') end }");
-	two_add(&two,
-		rig_lua_spec(rig, "answers",
-			"local n = 0\n"
-			"return { echo = function(d) return d end,\n"
-			"  note = function() n = n + 1 end,\n"
-			"  noted = function() eventd.sleep(0.001) return n end,\n"
-			"  boom = function() error('boom') end }"));
+	two_add(&two, rig_lua_spec(rig, "answers",
+			      "local n = 0\n"
+			      "return { echo = function(d) return d end,\n"
+			      "  note = function() n = n + 1 end,\n"
+			      "  noted = function()\n"
+			      "    eventd.sleep(0.001) return n end,\n"
+			      "  boom = function() error('boom') end }"));
 	two_start(&two, rig);
 	snprintf(text, sizeof(text), "%d", ROUNDS);
 	assert_string_equal(two_call(&two, "asks", "x", text), text);

@@ -208,7 +208,7 @@ start(struct evd_ctx *ctx, void **state)
 	const char *fail = evd_ctx_param(ctx, "fail");
 
 	if (fail)
-		return -atoi(fail);
+		return -(int)strtol(fail, NULL, 10);
 	*state = calloc(1, sizeof(struct state));
 	return *state ? 0 : -ENOMEM;
 }
