@@ -18,6 +18,7 @@ enum msg_op {
 	MSG_REPLY,  /* to a pending call: call says which, status how it went */
 	MSG_SETTLE, /* to the poster: seq and status of a post of its own */
 	MSG_TASK,   /* run a function on the scheduler's thread */
+	MSG_NOTE, /* to session_ops.note(), past the mailbox; see sched_note() */
 };
 
 enum msg_flag {
@@ -50,16 +51,17 @@ struct msg {
 	const char *event;     /* NUL-terminated */
 	uint32_t size;         /* payload bytes */
 	uint32_t headers_size; /* encoded headers, behind the payload */
-	uint16_t handler; /* index into the target kind's handlers + 1, or 0 */
+	uint16_t handler; /* index into the target kind's handlers + 1, or 0;
+			   * MSG_NOTE: what it says, the kinds' own meaning */
 	uint8_t op;
 	uint8_t flags;
 	uint8_t level; /* enum msg_level that settles it */
 	uint8_t event_size;
 	uint8_t attempt;
 	uint8_t pool_class;
-	uint32_t status; /* MSG_REPLY, MSG_SETTLE */
+	uint32_t status;       /* MSG_REPLY, MSG_SETTLE */
 	uint32_t settled_size; /* MSG_SETTLE: payload bytes of the post */
-	uint8_t data[];  /* payload, NUL, headers, event name, NUL */
+	uint8_t data[];        /* payload, NUL, headers, event name, NUL */
 };
 
 static inline struct msg *

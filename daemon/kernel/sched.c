@@ -371,6 +371,38 @@ event_arrived(struct sched *s, struct msg *m)
 		refuse(s, m, r);
 }
 
+/* ---- notes --------------------------------------------------------------- */
+
+static void
+note_arrived(struct sched *s, struct msg *m)
+{
+	static const char text[] = "the consumer has gone";
+	struct session *t = session_find(s->kernel, m->to);
+
+	if (t && t->begun && t->ops->note) {
+		t->ops->note(t, m);
+		return;
+	}
+	if (m->call)
+		sched_reply(
+			s, m->call, EVD_STATUS_DIED, text, sizeof(text) - 1);
+	msg_free(&s->pool, m);
+}
+
+void
+sched_note(struct sched *s, struct msg *m)
+{
+	struct session *t = session_find(s->kernel, m->to);
+	struct sched *home =
+		t ? atomic_load_explicit(&t->home, memory_order_relaxed) : s;
+
+	m->op = MSG_NOTE;
+	if (home == s)
+		note_arrived(s, m);
+	else
+		stage(s, home, m);
+}
+
 /* ---- calls ----------------------------------------------------------- */
 
 int
@@ -454,6 +486,9 @@ item_arrived(struct sched *s, struct msg *m)
 	case MSG_TASK:
 		task = container_of(m, struct sched_task, msg);
 		task->run(s, task);
+		break;
+	case MSG_NOTE:
+		sched_note(s, m);
 		break;
 	}
 }

@@ -101,6 +101,12 @@ const char *sched_explain(
 int sched_reply(struct sched *s, uint64_t call, int status, const void *data,
 	uint32_t size);
 
+/* Tell the session m->to something that is no event and is not counted: kinds
+ * use it between each other and between schedulers. In order with all else that
+ * goes from here to there; at once if it lives here. If there is no such
+ * session any more, m->call is answered with EVD_STATUS_DIED. Consumes @m. */
+void sched_note(struct sched *s, struct msg *m);
+
 /* Every end of an event passes here: its call is answered with @status if
  * nobody has, its poster is told, it is counted by @end, and freed. */
 enum msg_end {

@@ -736,19 +736,22 @@ void
 session_restart(struct session *s, struct session_spec *spec)
 {
 	bool crashed = s->life != SESSION_UP;
+	bool stays = !crashed && s->ops->renew;
 
 	assert(s->spec && s != home_of(s)->running);
 	if (s->life >= SESSION_STOPPING)
 		return;
-	session_enter(s, SESSION_STOPPING);
-	drop_state(s, crashed);
-	if (s->stopping) {
-		end(s);
-		return;
+	if (!stays) {
+		session_enter(s, SESSION_STOPPING);
+		drop_state(s, crashed);
+		if (s->stopping) {
+			end(s);
+			return;
+		}
+		s->exiting = false;
+		session_enter(s, SESSION_STARTING);
 	}
-	s->exiting = false;
 	supervise_reset(s);
-	session_enter(s, SESSION_STARTING);
 	if (spec && s->spec != spec) {
 		spec_ref(spec);
 		spec_unref(s->spec);
@@ -760,6 +763,10 @@ session_restart(struct session *s, struct session_spec *spec)
 	take_aliases(s);
 	if (s->life == SESSION_STARTING)
 		session_begin(s);
+	else if (stays && s->life == SESSION_UP)
+		s->ops->renew(s);
+	else if (stays)
+		drop_state(s, true);
 	admit_parked(home_of(s), s);
 }
 

@@ -53,6 +53,11 @@ struct session_ops {
 	 * session_done() or session_return(). */
 	void (*stop)(struct session *s, bool crashed);
 	size_t (*memory)(const struct session *s); /* bytes of the state */
+	/* @m, which is now the kind's, came by sched_note(). NULL: none do. */
+	void (*note)(struct session *s, struct msg *m);
+	/* session_restart() of one that is up: its spec and aliases may have
+	 * changed, its state stays. NULL: it is stopped and started. */
+	void (*renew)(struct session *s);
 };
 
 enum { SESSION_REASON_MAX = 2048 }; /* bytes of why it failed, with NUL */
