@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "config.h"
 #include "kind/kind.h"
+#include "net/mailslot.h"
 
 void
 hosting_init(struct hosting *h, struct loop *loops, unsigned n_loops)
@@ -208,60 +209,16 @@ transition_make(
 	return 0;
 }
 
-/* ---- a mailbox that waits for clients ------------------------------------ */
+/* ---- doing it, on every loop --------------------------------------------- */
 
-static enum session_result
-waiting_start(struct session *s)
-{
-	(void)s;
-	return SESSION_DONE;
-}
-
-static enum session_result
-waiting_run(struct session *s, struct msg *m)
-{
-	(void)s, (void)m;
-	return SESSION_HELD;
-}
-
-static void
-waiting_reply(struct session *s, uint64_t token, struct msg *reply)
-{
-	(void)s, (void)token, (void)reply; /* it calls nobody */
-}
-
-static void
-waiting_settled(struct session *s, uint64_t seq, uint32_t size, int status,
-	const char *text)
-{
-	(void)s, (void)seq, (void)size, (void)status, (void)text;
-}
-
-static void
-waiting_stop(struct session *s, bool crashed)
-{
-	(void)s, (void)crashed; /* it has no state */
-}
-
-/* Kind=client: no client is there yet, events wait. */
-static const struct session_ops waiting_ops = {
-	.kind = "client",
-	.start = waiting_start,
-	.run = waiting_run,
-	.reply = waiting_reply,
-	.settled = waiting_settled,
-	.stop = waiting_stop,
-};
-
+/* Kind=client is a mailbox that clients consume. */
 static const struct session_ops *
 ops_of(const struct session_spec *spec)
 {
 	const struct session_ops *ops = kind_find(spec->kind);
 
-	return ops ? ops : &waiting_ops;
+	return ops ? ops : &mailslot_ops;
 }
-
-/* ---- doing it, on every loop --------------------------------------------- */
 
 static bool
 spec_has(const struct session_spec *spec, const char *alias)

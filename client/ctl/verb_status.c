@@ -157,6 +157,8 @@ print_origin(struct ctl *ctl, const struct evd_session *s)
 			"%s, process %" PRIu32 " of uid %" PRIu32,
 			evd_session_peer(s), evd_session_pid(s),
 			evd_session_uid(s));
+	else if (!strcmp(evd_session_kind(s), "client"))
+		print_field(ctl, "Peer", "nobody consumes its events");
 	if (*evd_session_origin(s))
 		print_field(ctl, "File", "%s", evd_session_origin(s));
 }

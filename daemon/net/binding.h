@@ -1,13 +1,16 @@
 #pragma once
 /* Binding: an alias that a client has taken. A session of its own (kind
  * "client") whose events are written to the client's socket, as many as its
- * window allows before it has settled them.
+ * window allows before it has settled them. Or, if the alias is that of a
+ * session file with Kind=client, the connection's end of what it consumes
+ * from that mailslot, wherever that lives.
  *
  * The thread of the connection's loop. */
 #include <stdint.h>
 
 #include "kernel/session.h"
 #include "net/conn.h"
+#include "net/lease.h"
 
 enum {
 	BINDING_EVENTS = 1024, /* default window */
@@ -20,27 +23,35 @@ enum {
 
 struct binding {
 	struct conn *conn;
-	struct session *session;
+	struct session *session; /* its own; NULL: it consumes a mailslot */
 	uint64_t number;         /* the client's own */
-	struct msg_queue leased; /* delivered, not settled */
-	uint64_t delivered;      /* counts deliveries */
-	uint64_t settled;
-	uint64_t leased_size; /* bytes charged */
-	uint32_t window_events;
-	uint64_t window_size;
+	struct lease lease;      /* a mailslot has what is held at its home */
+	/* of one that consumes a mailslot: */
+	uint64_t slot;            /* the mailslot's session */
+	uint64_t token;           /* told with all notes from and to it */
+	struct msg *farewell;     /* MAIL_DETACH, made beforehand */
+	struct msg_queue pending; /* copies that wait for room in the output */
 };
 
 /* The verbs of verb.h. */
-int binding_bind(struct peer *p, const Eventd__V1__Bind *bind,
-	Eventd__V1__Bound *bound, char *text, size_t size);
-int binding_unbind(struct peer *p, uint64_t number, char *text, size_t size);
+void binding_bind(struct peer *p, uint64_t id, const Eventd__V1__Bind *bind);
+void binding_unbind(struct peer *p, uint64_t id, uint64_t number);
 /* The client has handled deliveries up to @upto; false: it cannot have. */
 bool binding_settle(struct conn *c, uint64_t number, uint64_t upto);
 /* The socket takes output again. */
 void bindings_wake(struct conn *c);
-/* The connection ends: stop their sessions, answer the calls left over. */
+/* The connection ends: stop their sessions, leave the mailslots, answer the
+ * calls left over. */
 void bindings_drop(struct conn *c);
 /* The call that the client knows as @handle, once; 0: none. */
 uint64_t inbound_take(struct conn *c, uint64_t handle);
-/* Who sits behind a session of kind "client", else NULL. */
+/* The connection whose own session @s of kind "client" is, else NULL. */
 struct conn *binding_peer(struct session *s);
+
+/* ---- for mailslots ------------------------------------------------------- */
+
+/* Write @m, which is borrowed, to the binding @token of the connection @conn
+ * of this loop; false: not now, the binding will wake the mailslot. */
+bool binding_deliver(struct session *conn, uint64_t token, const struct msg *m);
+/* A note from a mailslot has come; takes it over. */
+void binding_note(struct conn *c, struct msg *m);

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "net/binding.h"
+#include "net/mailslot.h"
 #include "parts.h"
 
 void
@@ -171,6 +172,12 @@ conn_session_stop(struct session *s, bool crashed)
 	(void)s, (void)crashed; /* conn_close() frees the connection */
 }
 
+static void
+conn_session_note(struct session *s, struct msg *m)
+{
+	binding_note(s->state, m);
+}
+
 const struct session_ops conn_session_ops = {
 	.kind = "connection",
 	.reply_inline = true,
@@ -179,6 +186,7 @@ const struct session_ops conn_session_ops = {
 	.reply = conn_session_reply,
 	.settled = conn_session_settled,
 	.stop = conn_session_stop,
+	.note = conn_session_note,
 };
 
 /* ---- life ------------------------------------------------------------------ */
@@ -224,13 +232,19 @@ conn_resolve(struct peer *p, const char *alias, uint64_t *ref, char *text,
 	return EVD_STATUS_OK;
 }
 
-static struct peer *
-conn_behind(struct session *s)
+bool
+conn_behind(struct session *s, struct peer_face *face)
 {
-	struct conn *c =
+	const struct conn *c =
 		s->ops == &conn_session_ops ? s->state : binding_peer(s);
+	const struct consumer_init *far =
+		s->ops == &mailslot_ops ? mailslot_consumer(s) : NULL;
 
-	return c ? &c->peer : NULL;
+	if (c)
+		*face = (struct peer_face){c->peer.uid, c->peer.pid, c->name};
+	else if (far)
+		*face = (struct peer_face){far->uid, far->pid, far->name};
+	return c || far;
 }
 
 static const struct peer_ops conn_peer_ops = {

@@ -1,14 +1,16 @@
 #pragma once
 /* Connection: a client's socket. It is a session (kind "connection") whose
  * replies, acks and notices are written to the socket; each alias that it
- * binds is a further session (kind "client") whose events are, see binding.h.
+ * binds is a further session (kind "client") whose events are, see binding.h,
+ * or one from a file whose events it consumes, see mailslot.h.
  *
  * A connection lives on one loop and belongs to its thread.
  *
  *   conn.c    its life: open, greet in time, close
  *   input.c   bytes to frames to posts, calls, replies and verbs
  *   output.c  what goes out: one buffer, one write a turn
- *   binding.c the aliases it has bound */
+ *   binding.c the aliases it has bound
+ *   mailslot.c the mailboxes of files that clients consume */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,6 +72,8 @@ enum {
 struct inbound {
 	uint64_t handle; /* as the client knows it; 0: free */
 	uint64_t call;
+	uint64_t binding;  /* it came by, as the client numbers it, */
+	uint64_t delivery; /* and there as which */
 };
 
 struct binding;
@@ -92,8 +96,8 @@ struct conn {
 	struct outbuf out;
 	uint8_t *in; /* an incomplete frame, or what waits while paused */
 	size_t in_size, in_room;
-	size_t in_done;      /* of the first frame's body, if it was paused in it */
-	unsigned n_served;   /* requests since the last flush */
+	size_t in_done; /* of the first frame's body, if it was paused in it */
+	unsigned n_served; /* requests since the last flush */
 	/* posts of this client */
 	uint64_t seq; /* of the last that came */
 	struct acks acks;
@@ -107,6 +111,7 @@ struct conn {
 	uint32_t n_refs, refs_room;
 	struct binding **bindings;
 	uint32_t n_bindings, bindings_room;
+	uint64_t last_token;     /* of bindings to mailslots */
 	struct inbound *inbound; /* ring: handle modulo its size */
 	uint32_t inbound_room;
 	uint64_t last_handle;
@@ -131,6 +136,8 @@ void conn_end(struct conn *c, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Its hello has come. */
 void conn_greeted(struct conn *c);
+/* Who sits behind a session of this loop; false: it is no client's. */
+bool conn_behind(struct session *s, struct peer_face *face);
 /* Poll for what is wanted now. */
 void conn_update_poll(struct conn *c);
 

@@ -28,29 +28,12 @@ verb_resolve(struct peer *p, const Eventd__V1__Request *r)
 void
 verb_bind(struct peer *p, const Eventd__V1__Request *r)
 {
-	Eventd__V1__Response response = EVENTD__V1__RESPONSE__INIT;
-	Eventd__V1__Bound bound = EVENTD__V1__BOUND__INIT;
-	char text[VERB_TEXT_MAX] = "";
-	int status;
-
-	if (!verb_is_open(p, r->id) || !verb_name_ok(p, r->id, r->bind->alias))
-		return;
-	status = p->ops->bind(p, r->bind, &bound, text, sizeof(text));
-	if (status) {
-		verb_refuse(p, r->id, status, text);
-		return;
-	}
-	response.id = r->id;
-	response.result_case = EVENTD__V1__RESPONSE__RESULT_BOUND;
-	response.bound = &bound;
-	p->ops->respond(p, &response);
+	if (verb_is_open(p, r->id) && verb_name_ok(p, r->id, r->bind->alias))
+		p->ops->bind(p, r->id, r->bind);
 }
 
 void
 verb_unbind(struct peer *p, const Eventd__V1__Request *r)
 {
-	char text[VERB_TEXT_MAX] = "";
-	int status = p->ops->unbind(p, r->unbind->binding, text, sizeof(text));
-
-	verb_refuse(p, r->id, status, text);
+	p->ops->unbind(p, r->id, r->unbind->binding);
 }

@@ -101,14 +101,14 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 static void
 put_peer(struct gather *g, Eventd__V1__SessionInfo *info, struct session *t)
 {
-	struct peer *p = g->ops->behind(t);
+	struct peer_face face;
 	char *name;
 
-	if (!p)
+	if (!g->ops->behind(t, &face))
 		return;
-	info->uid = p->uid;
-	info->pid = (uint32_t)p->pid;
-	name = gather_string(g, p->name);
+	info->uid = face.uid;
+	info->pid = (uint32_t)face.pid;
+	name = gather_string(g, face.name);
 	if (name)
 		info->peer = name;
 }

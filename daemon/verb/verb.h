@@ -14,6 +14,7 @@
 
 struct daemon_ops;
 struct peer;
+struct peer_face;
 
 /* What only a connection can do. All on its loop's thread. */
 struct peer_ops {
@@ -22,12 +23,19 @@ struct peer_ops {
 	/* Status 0 and *@ref, or an error and @text. */
 	int (*resolve)(struct peer *p, const char *alias, uint64_t *ref,
 		char *text, size_t size);
-	int (*bind)(struct peer *p, const Eventd__V1__Bind *bind,
-		Eventd__V1__Bound *bound, char *text, size_t size);
-	int (*unbind)(
-		struct peer *p, uint64_t binding, char *text, size_t size);
-	/* The client behind a session of this loop, or NULL: a hosted one. */
-	struct peer *(*behind)(struct session *s);
+	/* Answer request @id, at once or later. */
+	void (*bind)(
+		struct peer *p, uint64_t id, const Eventd__V1__Bind *bind);
+	void (*unbind)(struct peer *p, uint64_t id, uint64_t binding);
+	/* The client behind a session of this loop; false: there is none. */
+	bool (*behind)(struct session *s, struct peer_face *face);
+};
+
+/* A peer as others see it, on whatever loop. */
+struct peer_face {
+	uid_t uid;
+	pid_t pid;
+	const char *name; /* good until the thread does anything else */
 };
 
 enum { VERB_REQUESTS_MAX = 64 }; /* of a connection, answered later */

@@ -1,0 +1,321 @@
+#include "net/mailslot.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "net/binding.h"
+
+static struct sched *
+home_of(const struct session *t)
+{
+	return atomic_load_explicit(&t->home, memory_order_relaxed);
+}
+
+/* ---- consumers ----------------------------------------------------------- */
+
+static struct consumer *
+consumer_free(struct sched *s, struct consumer *c)
+{
+	if (!c)
+		return NULL;
+	msg_free(&s->pool, c->farewell);
+	free(c);
+	return NULL;
+}
+
+static struct consumer *
+consumer_new(struct sched *s, const struct consumer_init *init)
+{
+	struct consumer *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	list_init(&c->link);
+	c->is = *init;
+	c->lease.max_events = init->max_events;
+	c->lease.max_size = init->max_size;
+	c->farewell = msg_new(&s->pool,
+		&(struct msg_init){.event = "", .event_static = true});
+	if (!c->farewell)
+		return consumer_free(s, c);
+	c->farewell->to = init->conn;
+	c->farewell->seq = init->token;
+	c->farewell->handler = MAIL_UNBOUND;
+	return c;
+}
+
+static struct consumer *
+consumer_find(const struct mailslot *slot, uint64_t conn, uint64_t token)
+{
+	LIST_FOREACH (node, &slot->consumers) {
+		struct consumer *c = container_of(node, struct consumer, link);
+
+		if (c->is.conn == conn && c->is.token == token)
+			return c;
+	}
+	return NULL;
+}
+
+static void
+consumer_remove(struct mailslot *slot, struct consumer *c)
+{
+	list_remove(&c->link);
+	lease_return(&c->lease, slot->session);
+	log_debug("mailslot.unbound", "session=\"%s\" conn=%" PRIu64,
+		session_name(slot->session), c->is.conn);
+}
+
+/* It did not ask for it: tell it why. */
+static void
+consumer_dismiss(struct mailslot *slot, struct consumer *c, int status)
+{
+	struct sched *s = home_of(slot->session);
+	struct msg *farewell = TAKE(c->farewell);
+
+	consumer_remove(slot, c);
+	consumer_free(s, c);
+	farewell->status = (uint32_t)status;
+	sched_note(s, farewell);
+}
+
+/* ---- delivery ------------------------------------------------------------ */
+
+/* To another loop goes a copy; @m stays here until it is settled. */
+static bool
+deliver_copy(struct sched *s, const struct consumer *c, const struct msg *m)
+{
+	struct msg *copy = msg_clone(&s->pool, m);
+
+	if (!copy)
+		return false;
+	copy->to = c->is.conn;
+	copy->seq = c->is.token;
+	copy->handler = MAIL_DELIVER;
+	copy->id = m->id;
+	copy->call = m->call;
+	copy->attempt = m->attempt;
+	copy->late_ns = m->late_ns;
+	sched_note(s, copy);
+	return true;
+}
+
+static bool
+deliver(struct sched *s, const struct consumer *c, const struct msg *m)
+{
+	struct session *conn = session_find(s->kernel, c->is.conn);
+
+	if (!conn)
+		return false; /* that it has gone is on its way to here */
+	if (home_of(conn) != s)
+		return deliver_copy(s, c, m);
+	return binding_deliver(conn, c->is.token, m);
+}
+
+static enum session_result
+mailslot_run(struct session *t, struct msg *m)
+{
+	struct mailslot *slot = t->state;
+	struct consumer *c;
+
+	if (list_is_empty(&slot->consumers))
+		return SESSION_HELD;
+	c = container_of(slot->consumers.next, struct consumer, link);
+	if (!lease_has_room(&c->lease) || !deliver(home_of(t), c, m))
+		return SESSION_HELD;
+	m->call = 0; /* whoever has the delivery answers it */
+	lease_add(&c->lease, m);
+	return SESSION_LEASED;
+}
+
+/* ---- the session --------------------------------------------------------- */
+
+static enum session_result
+mailslot_start(struct session *t)
+{
+	struct mailslot *slot = calloc(1, sizeof(*slot));
+
+	if (!slot) {
+		session_fail(t, "out of memory");
+		return SESSION_CRASHED;
+	}
+	slot->session = t;
+	list_init(&slot->consumers);
+	t->state = slot;
+	return SESSION_DONE;
+}
+
+static void
+mailslot_reply(struct session *t, uint64_t token, struct msg *reply)
+{
+	(void)t, (void)token, (void)reply; /* it calls nobody */
+}
+
+static void
+mailslot_settled(struct session *t, uint64_t seq, uint32_t size, int status,
+	const char *text)
+{
+	(void)t, (void)seq, (void)size, (void)status, (void)text;
+}
+
+static void
+mailslot_stop(struct session *t, bool crashed)
+{
+	struct mailslot *slot = t->state;
+
+	(void)crashed;
+	if (!slot)
+		return; /* it could not start */
+	LIST_FOREACH (node, &slot->consumers)
+		consumer_dismiss(slot,
+			container_of(node, struct consumer, link),
+			EVD_STATUS_DIED);
+	free(slot);
+	t->state = NULL;
+}
+
+static size_t
+mailslot_memory(const struct session *t)
+{
+	const struct mailslot *slot = t->state;
+	size_t size = sizeof(*slot);
+
+	LIST_FOREACH (node, &slot->consumers)
+		size += sizeof(struct consumer) +
+			container_of(node, struct consumer, link)->lease.size;
+	return size;
+}
+
+static void
+mailslot_note(struct session *t, struct msg *m)
+{
+	struct mailslot *slot = t->state;
+	struct consumer *c = consumer_find(slot, m->from, m->seq);
+
+	switch ((enum mail_note)m->handler) {
+	case MAIL_SETTLED:
+		if (c && m->id <= c->lease.delivered) {
+			lease_settle(&c->lease, t, m->id);
+			session_wake(t);
+		}
+		break;
+	case MAIL_DETACH:
+		mailslot_detach(t, m->from, m->seq);
+		break;
+	case MAIL_DELIVER:
+	case MAIL_UNBOUND:
+		break; /* for connections */
+	}
+	msg_free(&home_of(t)->pool, m);
+}
+
+static bool
+has_alias(const struct session *t, const char *name)
+{
+	for (const struct alias *a = t->aliases; a; a = a->sibling)
+		if (!strcmp(a->name, name))
+			return true;
+	return false;
+}
+
+/* Consumers stay, but for those that bound a name that it has no more. */
+static void
+mailslot_renew(struct session *t)
+{
+	struct mailslot *slot = t->state;
+
+	LIST_FOREACH (node, &slot->consumers) {
+		struct consumer *c = container_of(node, struct consumer, link);
+
+		if (!has_alias(t, c->is.alias))
+			consumer_dismiss(slot, c, EVD_STATUS_NO_ALIAS);
+	}
+	session_wake(t);
+}
+
+const struct session_ops mailslot_ops = {
+	.kind = "client",
+	.start = mailslot_start,
+	.run = mailslot_run,
+	.reply = mailslot_reply,
+	.settled = mailslot_settled,
+	.stop = mailslot_stop,
+	.memory = mailslot_memory,
+	.note = mailslot_note,
+	.renew = mailslot_renew,
+};
+
+/* ---- attach and detach --------------------------------------------------- */
+
+static int
+explain_down(const struct session *t, char *text, size_t size)
+{
+	if (t->life != SESSION_FAILED) {
+		snprintf(text, size, "the session '%s' is %s: try again",
+			session_name(t), session_state_word(t));
+		return EVD_STATUS_UNAVAILABLE;
+	}
+	snprintf(text, size, "the session '%s' has failed: %s", session_name(t),
+		t->health && t->health->reason ? t->health->reason
+					       : "no reason known");
+	return EVD_STATUS_FAILED;
+}
+
+int
+mailslot_attach(struct session *t, const struct consumer_init *init, char *text,
+	size_t size)
+{
+	struct mailslot *slot = t->state;
+	const struct consumer_init *other;
+	struct consumer *c;
+
+	if (!t->begun || t->life != SESSION_UP)
+		return explain_down(t, text, size);
+	other = mailslot_consumer(t);
+	if (other) {
+		snprintf(text, size,
+			"the events of '%s' (session %" PRIu64
+			") are consumed by uid %u pid %d (%s) already",
+			session_name(t), atomic_load(&t->id),
+			(unsigned)other->uid, (int)other->pid, other->name);
+		return EVD_STATUS_TAKEN;
+	}
+	c = consumer_new(home_of(t), init);
+	if (!c) {
+		snprintf(text, size, "out of memory");
+		return EVD_STATUS_NO_MEMORY;
+	}
+	list_append(&slot->consumers, &c->link);
+	log_debug("mailslot.bound",
+		"session=\"%s\" conn=%" PRIu64 " uid=%u pid=%d",
+		session_name(t), init->conn, (unsigned)init->uid,
+		(int)init->pid);
+	session_wake(t);
+	return EVD_STATUS_OK;
+}
+
+void
+mailslot_detach(struct session *t, uint64_t conn, uint64_t token)
+{
+	struct mailslot *slot = t->state;
+	struct consumer *c = slot ? consumer_find(slot, conn, token) : NULL;
+
+	if (!c)
+		return;
+	consumer_remove(slot, c);
+	consumer_free(home_of(t), c);
+	session_wake(t); /* others may take what it held */
+}
+
+const struct consumer_init *
+mailslot_consumer(const struct session *t)
+{
+	const struct mailslot *slot = t->state;
+
+	if (!slot || !t->begun || list_is_empty(&slot->consumers))
+		return NULL;
+	return &container_of(slot->consumers.next, struct consumer, link)->is;
+}

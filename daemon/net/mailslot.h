@@ -1,0 +1,69 @@
+#pragma once
+/* Mailslot: the mailbox of a session file with Kind=client. It is there with
+ * or without a client; whoever binds its alias consumes its events: they are
+ * written to the consumer's socket, stay leased here until it has settled
+ * them, and go back to the front when it leaves.
+ *
+ * The thread of the session's home. A consumer's connection may live on
+ * another loop: then it is sent copies, and both sides tell each other by
+ * sched_note(). What is leased and counted is so here alone. */
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "envelope.h"
+#include "kernel/session.h"
+#include "net/conn.h"
+#include "net/lease.h"
+
+/* What a note says: msg.handler. msg.seq is the token of the binding. */
+enum mail_note {
+	MAIL_DELIVER = 1, /* to the connection: the copy of an event */
+	MAIL_UNBOUND,     /* to the connection: it consumes no more; status */
+	MAIL_SETTLED,     /* to the mailslot: deliveries up to msg.id are */
+	MAIL_DETACH,      /* to the mailslot: the binding is over */
+};
+
+/* A client that wants the events; all that its side knows. */
+struct consumer_init {
+	uint64_t conn;  /* session of the connection */
+	uint64_t token; /* of its binding, never used again by @conn */
+	uint32_t max_events;
+	uint64_t max_size;
+	uid_t uid;
+	pid_t pid;
+	char name[CONN_NAME_MAX]; /* of the program */
+	char alias[ENVELOPE_ALIAS_MAX + 1];
+};
+
+struct consumer {
+	struct list link; /* in mailslot.consumers */
+	struct consumer_init is;
+	struct lease lease;
+	struct msg
+		*farewell; /* MAIL_UNBOUND, made beforehand: it cannot fail */
+};
+
+struct mailslot {
+	struct session *session;
+	struct list consumers; /* at most one as yet */
+};
+
+extern const struct session_ops mailslot_ops;
+
+/**
+ * mailslot_attach() - let a client consume the events of @t
+ * @t:    a session of this thread, with mailslot_ops
+ * @init: copied
+ * @text: set to why not, of @size bytes
+ *
+ * Return: EVD_STATUS_OK, TAKEN, FAILED, UNAVAILABLE (it is about to start) or
+ * NO_MEMORY.
+ */
+int mailslot_attach(struct session *t, const struct consumer_init *init,
+	char *text, size_t size);
+/* The binding is over: what it held goes back. Nothing if it is not there. */
+void mailslot_detach(struct session *t, uint64_t conn, uint64_t token);
+/* Who consumes, or NULL; good until this thread does anything else. */
+const struct consumer_init *mailslot_consumer(const struct session *t);
