@@ -274,6 +274,7 @@ static void
 test_headers_have_a_limit(void **state)
 {
 	static uint8_t data[2 * ENVELOPE_HEADERS_MAX];
+	static const uint8_t start[] = {0x0a, 1, 'n', 0x12, 0xe8, 0x07};
 	struct envelope e;
 	size_t size = 0;
 
@@ -284,7 +285,7 @@ test_headers_have_a_limit(void **state)
 			size > ENVELOPE_HEADERS_MAX ? ENVELOPE_E_HEADERS : 0);
 		data[size++] = 0x7a;
 		size += varint_put(data + size, 3 + 3 + 1000);
-		memcpy(data + size, "\x0a\x01n\x12\xe8\x07", 6);
+		memcpy(data + size, start, sizeof(start));
 		size += 6 + 1000;
 	}
 	assert_true(size > ENVELOPE_HEADERS_MAX);
