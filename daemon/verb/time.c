@@ -180,7 +180,19 @@ verb_cancel(struct peer *p, const Eventd__V1__Request *r)
 
 /* ---- timers -------------------------------------------------------------------- */
 
-/* args: after, limit, found; out: Eventd__V1__TimerList */
+/* Whom it goes to: a session's timer for itself is shown under its name. */
+static const char *
+target_name(struct sched *s, const struct delay *delay)
+{
+	const struct session *t;
+
+	if (delay->alias)
+		return delay->alias->name;
+	t = session_find(s->kernel, delay->msg->to);
+	return t && atomic_load(&t->home) == s ? session_name(t) : "";
+}
+
+/* args: after, limit; out: Eventd__V1__TimerList */
 static Eventd__V1__TimerInfo *
 timer_info(struct gather *g, struct sched *s, const struct delay *delay)
 {
@@ -191,7 +203,7 @@ timer_info(struct gather *g, struct sched *s, const struct delay *delay)
 		return NULL;
 	eventd__v1__timer_info__init(info);
 	info->id = delay->id;
-	info->alias = gather_string(g, delay->alias ? delay->alias->name : "");
+	info->alias = gather_string(g, target_name(s, delay));
 	info->event = gather_string(g, delay->msg->event);
 	info->due_ns = delay->wall
 			       ? (int64_t)delay->timer.due_ns
@@ -212,8 +224,7 @@ timers_visit(struct gather *g, struct sched *s)
 	g->args[0] = 0; /* the next scheduler begins at its first */
 	while ((delay = delays_next(&s->delays, after))) {
 		after = delay->id;
-		if (g->name[0] &&
-			(!delay->alias || strcmp(delay->alias->name, g->name)))
+		if (g->name[0] && strcmp(target_name(s, delay), g->name))
 			continue;
 		list->timers[list->n_timers] = timer_info(g, s, delay);
 		if (!list->timers[list->n_timers])
