@@ -128,7 +128,8 @@ is_listed(const struct gather *g, const struct session *t)
 	return false;
 }
 
-/* args: first slot, slot after the last; out: Eventd__V1__SessionList */
+/* args: first slot, slot after the last, sessions there is room for; out:
+ * Eventd__V1__SessionList */
 static bool
 list_visit(struct gather *g, struct sched *s)
 {
@@ -141,6 +142,10 @@ list_visit(struct gather *g, struct sched *s)
 		if (!t || !atomic_load(&t->id) || atomic_load(&t->home) != s ||
 			!is_listed(g, t))
 			continue;
+		/* a slot may have been used again on this scheduler since
+		 * another told of it */
+		if (list->n_sessions == g->args[2])
+			return false;
 		info = session_info(g, s, t);
 		if (!info)
 			return false;
@@ -178,8 +183,9 @@ verb_list(struct peer *p, const Eventd__V1__Request *r)
 	const Eventd__V1__List *want = r->list;
 	uint32_t n = want->limit && want->limit < LIST_PAGE ? want->limit
 							    : LIST_PAGE;
-	uint32_t last = atomic_load(&s->kernel->sessions.n_slots);
+	uint64_t last = atomic_load(&s->kernel->sessions.n_slots);
 	Eventd__V1__SessionList *list;
+	Eventd__V1__SessionInfo **sessions;
 	struct gather *g;
 
 	if (want->prefix[0] && !verb_name_ok(p, r->id, want->prefix))
@@ -188,12 +194,21 @@ verb_list(struct peer *p, const Eventd__V1__Request *r)
 	if (!g)
 		return;
 	list = gather_alloc(g, sizeof(*list));
+	sessions = gather_alloc(g, n * sizeof(Eventd__V1__SessionInfo *));
+	if (!list || !sessions) {
+		gather_answer(g);
+		return;
+	}
 	eventd__v1__session_list__init(list);
-	list->sessions = gather_alloc(g, n * sizeof(Eventd__V1__SessionInfo *));
+	list->sessions = sessions;
 	strcpy(g->name, want->prefix);
 	g->args[0] = (want->after & SESSION_SLOT_MASK) + 1;
 	g->args[1] = g->args[0] + n;
-	list->next = g->args[1] <= last ? g->args[1] - 1 : 0;
+	g->args[2] = n;
+	if (g->args[1] <= last)
+		list->next = g->args[1] - 1;
+	else
+		g->args[1] = last + 1; /* the table ends there */
 	g->out = list;
 	g->visit = list_visit;
 	g->finish = list_finish;
@@ -271,17 +286,28 @@ daemon_finish(struct gather *g)
 	d->late_replies = atomic_load(&k->late_replies);
 }
 
-static void
+static bool
 status_of_daemon(struct gather *g)
 {
 	Eventd__V1__StatusReport *report = g->out;
 	struct counters none = {0};
 
 	report->daemon = gather_alloc(g, sizeof(*report->daemon));
+	if (!report->daemon)
+		return false;
 	eventd__v1__daemon_info__init(report->daemon);
 	report->daemon->counters = counters_of(g, &none);
 	g->visit = daemon_visit;
 	g->finish = daemon_finish;
+	return report->daemon->counters;
+}
+
+static void
+status_of_alias(struct gather *g, const char *alias)
+{
+	strcpy(g->name, alias);
+	g->only = alias_holder(&g->home->kernel->aliases, alias, strlen(alias));
+	g->visit = session_visit;
 }
 
 void
@@ -298,17 +324,19 @@ verb_status(struct peer *p, const Eventd__V1__Request *r)
 	if (!g)
 		return;
 	report = gather_alloc(g, sizeof(*report));
+	if (!report) {
+		gather_answer(g);
+		return;
+	}
 	eventd__v1__status_report__init(report);
 	g->out = report;
 	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_REPORT;
 	g->response.report = report;
-	if (alias[0]) {
-		strcpy(g->name, alias);
-		g->only =
-			alias_holder(&s->kernel->aliases, alias, strlen(alias));
-		g->visit = session_visit;
-	} else {
-		status_of_daemon(g);
+	if (alias[0])
+		status_of_alias(g, alias);
+	else if (!status_of_daemon(g)) {
+		gather_answer(g);
+		return;
 	}
 	gather_start(g, s);
 }

@@ -9,12 +9,26 @@
 
 enum {
 	TIMERS_PAGE = 1000,
+	TIMERS_LOOK = 10000, /* at so many for one page */
 	DELAY_HEADERS_MAX = 64,
 };
 /* A century: sums of it and the clocks do not overflow. */
 static const uint64_t delay_max_ms = 100ull * 366 * 24 * 3600 * 1000;
 
 /* ---- delay ------------------------------------------------------------------- */
+
+/* As those of envelopes: a consumer's decoder refuses others. */
+static bool
+headers_ok(const Eventd__V1__Delay *d)
+{
+	for (size_t i = 0; i < d->n_headers; i++) {
+		const char *name = d->headers[i]->name;
+
+		if (!name_is_valid(name, strlen(name), ENVELOPE_EVENT_MAX))
+			return false;
+	}
+	return true;
+}
 
 static bool
 delay_ok(struct peer *p, uint64_t id, const Eventd__V1__Delay *d)
@@ -41,7 +55,13 @@ delay_ok(struct peer *p, uint64_t id, const Eventd__V1__Delay *d)
 		d->at_ns < 0 || (d->at_ns && d->delay_ms) ||
 		d->n_headers > DELAY_HEADERS_MAX) {
 		verb_refuse(p, id, EVD_STATUS_INVALID,
-			"a delay is at most a century, and either in or at");
+			"a delay is at most a century, either in or at, and "
+			"has at most 64 headers");
+		return false;
+	}
+	if (!headers_ok(d)) {
+		verb_refuse(p, id, EVD_STATUS_INVALID,
+			"a header's name is 1 to 127 of A-Z a-z 0-9 _ . / -");
 		return false;
 	}
 	return true;
@@ -192,7 +212,6 @@ target_name(struct sched *s, const struct delay *delay)
 	return t && atomic_load(&t->home) == s ? session_name(t) : "";
 }
 
-/* args: after, limit; out: Eventd__V1__TimerList */
 static Eventd__V1__TimerInfo *
 timer_info(struct gather *g, struct sched *s, const struct delay *delay)
 {
@@ -215,6 +234,13 @@ timer_info(struct gather *g, struct sched *s, const struct delay *delay)
 }
 
 static bool
+is_wanted(const struct gather *g, struct sched *s, const struct delay *delay)
+{
+	return !g->name[0] || !strcmp(target_name(s, delay), g->name);
+}
+
+/* args: after, limit, how many to look at yet; out: Eventd__V1__TimerList */
+static bool
 timers_visit(struct gather *g, struct sched *s)
 {
 	Eventd__V1__TimerList *list = g->out;
@@ -224,12 +250,13 @@ timers_visit(struct gather *g, struct sched *s)
 	g->args[0] = 0; /* the next scheduler begins at its first */
 	while ((delay = delays_next(&s->delays, after))) {
 		after = delay->id;
-		if (g->name[0] && strcmp(target_name(s, delay), g->name))
-			continue;
-		list->timers[list->n_timers] = timer_info(g, s, delay);
-		if (!list->timers[list->n_timers])
-			return false;
-		if (++list->n_timers == g->args[1]) {
+		if (is_wanted(g, s, delay)) {
+			list->timers[list->n_timers] = timer_info(g, s, delay);
+			if (!list->timers[list->n_timers])
+				return false;
+			list->n_timers++;
+		}
+		if (list->n_timers == g->args[1] || --g->args[2] == 0) {
 			list->next = after;
 			return false;
 		}
@@ -237,12 +264,17 @@ timers_visit(struct gather *g, struct sched *s)
 	return true;
 }
 
+/* A page ends, too, when enough has been looked at: a search that finds little
+ * does not hold up the loop. */
 void
 verb_timers(struct peer *p, const Eventd__V1__Request *r)
 {
 	struct sched *s = atomic_load(&p->session->home);
 	const Eventd__V1__Timers *want = r->timers;
+	uint32_t limit = want->limit && want->limit < TIMERS_PAGE ? want->limit
+								  : TIMERS_PAGE;
 	Eventd__V1__TimerList *list;
+	Eventd__V1__TimerInfo **timers;
 	struct gather *g;
 
 	if (want->alias[0] && !verb_name_ok(p, r->id, want->alias))
@@ -251,12 +283,16 @@ verb_timers(struct peer *p, const Eventd__V1__Request *r)
 	if (!g)
 		return;
 	list = gather_alloc(g, sizeof(*list));
+	timers = gather_alloc(g, limit * sizeof(Eventd__V1__TimerInfo *));
+	if (!list || !timers) {
+		gather_answer(g);
+		return;
+	}
 	eventd__v1__timer_list__init(list);
+	list->timers = timers;
 	g->args[0] = want->after;
-	g->args[1] = want->limit && want->limit < TIMERS_PAGE ? want->limit
-							      : TIMERS_PAGE;
-	list->timers =
-		gather_alloc(g, g->args[1] * sizeof(Eventd__V1__TimerInfo *));
+	g->args[1] = limit;
+	g->args[2] = TIMERS_LOOK;
 	strcpy(g->name, want->alias);
 	g->out = list;
 	g->next = want->after ? delay_sched(want->after) : 0;
