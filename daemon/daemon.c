@@ -483,7 +483,11 @@ loops_init(struct daemon *d)
 {
 	int r = 0;
 
-	d->loops = calloc(d->n_loops, sizeof(*d->loops));
+	/* A scheduler's inbox asks for a cache line of its own. */
+	d->loops = aligned_alloc(
+		_Alignof(struct loop), d->n_loops * sizeof(*d->loops));
+	if (d->loops)
+		memset(d->loops, 0, d->n_loops * sizeof(*d->loops));
 	d->nets = calloc(d->n_loops, sizeof(*d->nets));
 	if (!d->loops || !d->nets)
 		return err_raise(-ENOMEM);
