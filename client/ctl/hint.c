@@ -122,7 +122,7 @@ hint_for_connect(int err, const char *path, bool user, char hint[HINT_SIZE])
 		hint_no_right(path, hint);
 		break;
 	case ETIMEDOUT:
-		put(hint, "it does not answer; --timeout SPAN waits longer");
+		put(hint, "--timeout SPAN waits longer");
 		break;
 	case EPROTO:
 		put(hint,

@@ -68,8 +68,8 @@ print_text(struct ctl *ctl, const struct evd_changes *ch, bool preview)
 		n += evd_changes_count(ch, kinds[k].change);
 	}
 	if (ctl->legend && !ctl->quiet)
-		fprintf(ctl->out, "%zu sessions %s, %" PRIu32 " as before\n", n,
-			preview ? "to change" : "changed",
+		fprintf(ctl->out, "%zu session%s %s, %" PRIu32 " as before\n",
+			n, n == 1 ? "" : "s", preview ? "to change" : "changed",
 			evd_changes_unchanged(ch));
 }
 

@@ -134,6 +134,12 @@ class Completion(ctl.TestCase):
         self.assertEqual(self.bash("--color", ""),
                          ["auto", "always", "never"])
 
+    def test_bash_knows_the_options_of_each_verb(self):
+        for verb in self.objects("help"):
+            wanted = {"--" + o["name"] for o in verb["options"]}
+            self.assertEqual(set(self.bash(verb["verb"], "--")), wanted,
+                             verb["verb"])
+
     def test_bash_files(self):
         self.daemon.write("a file", "")
         self.assertEqual(
