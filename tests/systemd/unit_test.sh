@@ -334,7 +334,8 @@ test_user_instance() {
 	install -d -m 700 -o tester -g tester "$dir" /tmp/home
 	mkdir -p /tmp/home/.config/eventd/sessions.d
 	chown -R tester: /tmp/home
-	systemd-run -q --unit=manager --uid=tester -p Type=notify \
+	check "the user's manager starts" \
+		systemd-run -q --unit=manager --uid=tester -p Type=notify \
 		-p Delegate=yes -E XDG_RUNTIME_DIR="$dir" -E HOME=/tmp/home \
 		/usr/lib/systemd/systemd --user
 	check_is "systemd-analyze verify is silent about the user units" "" \
@@ -367,6 +368,6 @@ for name in units_verify first_post_starts_it socket_rights confinement \
 done
 if [ "$failures" -gt 0 ]; then
 	journalctl --sync
-	journalctl --no-pager -u eventd.service | tail -n 60
+	journalctl --no-pager | tail -n 100
 fi
 finish
