@@ -140,6 +140,12 @@ make(struct native *n, const struct msg_init *init, struct msg **out)
 	return *out ? 0 : -ENOMEM;
 }
 
+static uint32_t
+size_of(size_t size)
+{
+	return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
+}
+
 static int
 make_named(struct native *n, const char *event, const void *data, size_t size,
 	struct msg **out)
@@ -152,9 +158,31 @@ make_named(struct native *n, const char *event, const void *data, size_t size,
 		&(struct msg_init){.event = event,
 			.event_size = (uint8_t)event_size,
 			.data = data,
-			.size = size > UINT32_MAX ? UINT32_MAX
-						  : (uint32_t)size},
+			.size = size_of(size)},
 		out);
+}
+
+/* The same for a session: a native one of this thread gets its own string and
+ * index, so the name is looked up once, and neither checked nor copied. */
+static int
+make_for(struct native *n, uint64_t to, const char *event,
+	const struct msg_init *payload, struct msg **out)
+{
+	const struct native *peer = native_find(n, to);
+	size_t size = strlen(event);
+	uint16_t index = peer ? native_image_find(peer->image, event, size) : 0;
+	struct msg_init init = *payload;
+	int r;
+
+	if (!index)
+		return make_named(n, event, init.data, init.size, out);
+	init.event = peer->image->plugin->handlers[index - 1].event;
+	init.event_size = (uint8_t)size;
+	init.event_static = true;
+	r = make(n, &init, out);
+	if (!r)
+		(*out)->handler = index;
+	return r;
 }
 
 /* Takes @m whatever happens. */
@@ -194,8 +222,7 @@ host_post(struct evd_ctx *ctx, struct evd_target *target, uint32_t handler,
 			.event_size = ref->size,
 			.event_static = ref->index != 0,
 			.data = data,
-			.size = size > UINT32_MAX ? UINT32_MAX
-						  : (uint32_t)size},
+			.size = size_of(size)},
 		&m);
 	if (r)
 		return r;
@@ -209,7 +236,8 @@ host_post_id(struct evd_ctx *ctx, uint64_t session, const char *event,
 {
 	struct native *n = native_of(ctx);
 	struct msg *m;
-	int r = make_named(n, event, data, size, &m);
+	int r = make_for(n, session, event,
+		&(struct msg_init){.data = data, .size = size_of(size)}, &m);
 
 	return r ? r : post(n, m, session);
 }
