@@ -153,7 +153,11 @@ class Exit(ctl.TestCase):
     def test_77_no_right_to_the_socket(self):
         self.start()
         nobody = pwd.getpwnam("nobody")
+        # the build tree may lie where nobody may look, in /root say
         program = shutil.copy(harness.EVENTCTL, self.daemon.root)
+        shutil.copy(os.path.dirname(harness.EVENTCTL) + "/../libevd.so.0",
+                    self.daemon.root)
+        env = {**os.environ, "LD_LIBRARY_PATH": self.daemon.root}
         os.chmod(self.daemon.root, 0o755)
         os.chmod(self.daemon.socket, 0o600)
 
@@ -163,7 +167,7 @@ class Exit(ctl.TestCase):
             os.setuid(nobody.pw_uid)
         saved, harness.EVENTCTL = harness.EVENTCTL, program
         try:
-            self.ctl("list", code=77, preexec_fn=become)
+            self.ctl("list", code=77, preexec_fn=become, env=env)
             self.told(self.daemon.socket, "only its owner")
         finally:
             harness.EVENTCTL = saved
