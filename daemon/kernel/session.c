@@ -368,9 +368,9 @@ run_events(struct sched *sched, struct session *s)
 	s->run = SESSION_RUNNING;
 	while (n < budget && s->run == SESSION_RUNNING &&
 		(m = mailbox_pop(&s->box))) {
-		if (s->box.n_parked)
-			admit_parked(sched, s);
 		run_one(sched, s, m);
+		if (s->box.n_parked) /* after it: it may be back, HELD */
+			admit_parked(sched, s);
 		n++;
 		if (s->exiting || s->control.head)
 			break;

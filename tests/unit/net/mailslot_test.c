@@ -201,6 +201,33 @@ test_a_slow_consumer_misses_nothing(struct rig *rig, unsigned loop)
 }
 NEAR_AND_FAR(test_a_slow_consumer_misses_nothing)
 
+/* While nobody consumes, it holds what it may hold, no more. */
+static void
+test_posts_park_until_there_is_a_consumer(struct rig *rig, unsigned loop)
+{
+	struct session *slot = slot_new(rig);
+	struct client *poster = client_hello(rig, 0);
+	struct client *c = client_hello(rig, loop);
+	static const char *const events[] = {"a", "b", "c", "d", "e"};
+
+	mailbox_limit(&slot->box, 2, 1 << 20);
+	for (int i = 0; i < 5; i++) {
+		client_post(poster, "jobs", events[i]);
+		rig_run(rig);
+	}
+	client_expect_ack(poster, 2);
+	client_expect_silence(poster);
+	assert_int_equal(slot->box.n, 2);
+	assert_int_equal(slot->box.n_parked, 3);
+	client_bind(c, "jobs", 1, 0);
+	for (int i = 0; i < 5; i++)
+		expect(c, events[i], 0);
+	client_expect_ack(poster, 5);
+	client_free(c);
+	client_free(poster);
+}
+NEAR_AND_FAR(test_posts_park_until_there_is_a_consumer)
+
 /* ---- the end of a consumer --------------------------------------------------- */
 
 static void
@@ -342,6 +369,26 @@ test_a_call_in_flight_to_one_that_unbinds(void **state)
 	client_bind(c, "jobs", 1, 0);
 	expect(c, "ask", 1);
 	client_free(c);
+	client_free(caller);
+}
+
+/* A copy for a connection that has gone. */
+static void
+test_a_note_to_nobody_answers_its_call(void **state)
+{
+	struct rig *rig = *state;
+	struct client *caller = client_hello(rig, FAR);
+	struct sched *s = &rig->loops[0].sched;
+	struct msg *m = msg_new(&s->pool,
+		&(struct msg_init){.event = "", .event_static = true});
+
+	assert_non_null(m);
+	m->to = SESSION_SLOT_MASK;
+	assert_int_equal(
+		session_call(rig_conn(rig, FAR)->session, NULL, 5, 0, &m->call),
+		0);
+	sched_note(s, m);
+	client_expect_reply(caller, 5, EVD_STATUS_DIED, NULL);
 	client_free(caller);
 }
 
@@ -586,12 +633,14 @@ main(void)
 		TESTS(test_what_waited_comes_in_order),
 		TESTS(test_settling_too_much_ends_the_connection),
 		TESTS(test_a_slow_consumer_misses_nothing),
+		TESTS(test_posts_park_until_there_is_a_consumer),
 		TESTS(test_the_next_gets_first_what_the_dead_held),
 		TESTS(test_unbinding_gives_back_and_lets_another_bind),
 		TESTS(test_callers_are_told_when_their_call_goes_back),
 		TESTS(test_callers_are_told_when_the_consumer_dies),
 		TESTS(test_callers_are_told_whose_copy_was_not_written),
 		TEST(test_a_call_in_flight_to_one_that_unbinds),
+		TEST(test_a_note_to_nobody_answers_its_call),
 		TESTS(test_a_second_bind_is_told_who_is_there),
 		TESTS(test_a_session_of_another_kind_is_not_consumed),
 		TESTS(test_one_that_is_not_up_is_not_consumed),
