@@ -228,13 +228,43 @@ binding_peer(struct session *s)
 
 /* ---- the table of a connection ------------------------------------------- */
 
+/* They are sorted by number: the first whose is not below @number. */
+static uint32_t
+binding_place(const struct conn *c, uint64_t number)
+{
+	uint32_t low = 0, high = c->n_bindings;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (c->bindings[middle]->number < number)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 static uint32_t
 binding_index(const struct conn *c, uint64_t number)
 {
-	for (uint32_t i = 0; i < c->n_bindings; i++)
-		if (c->bindings[i]->number == number)
-			return i;
-	return UINT32_MAX;
+	uint32_t i = binding_place(c, number);
+
+	return i < c->n_bindings && c->bindings[i]->number == number
+		       ? i
+		       : UINT32_MAX;
+}
+
+/* There is room, see bindings_grow(). */
+static void
+binding_insert(struct conn *c, struct binding *b)
+{
+	uint32_t i = binding_place(c, b->number);
+
+	memmove(&c->bindings[i + 1], &c->bindings[i],
+		(c->n_bindings - i) * sizeof(b));
+	c->bindings[i] = b;
+	c->n_bindings++;
 }
 
 static struct binding *
@@ -307,7 +337,9 @@ binding_remove(struct conn *c, struct binding *b)
 {
 	uint32_t i = binding_index(c, b->number);
 
-	c->bindings[i] = c->bindings[--c->n_bindings];
+	c->n_bindings--;
+	memmove(&c->bindings[i], &c->bindings[i + 1],
+		(c->n_bindings - i) * sizeof(b));
 	binding_free(b);
 }
 
@@ -524,7 +556,7 @@ bind_own(struct conn *c, uint64_t number, const struct consumer_init *wish,
 		explain_taken(c, wish->alias, text, size);
 		return EVD_STATUS_TAKEN;
 	}
-	c->bindings[c->n_bindings++] = b;
+	binding_insert(c, b);
 	answer_bound(bound, b->session->id, wish);
 	return EVD_STATUS_OK;
 }
@@ -546,7 +578,7 @@ bind_mail(struct conn *c, uint64_t number, struct consumer_init *wish,
 		binding_free(b);
 		return EVD_STATUS_NO_MEMORY;
 	}
-	c->bindings[c->n_bindings++] = b;
+	binding_insert(c, b);
 	return EVD_STATUS_OK;
 }
 

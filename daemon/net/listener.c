@@ -70,6 +70,8 @@ listener_open(const char *path, mode_t mode, int *out)
 	mode_t old;
 	int fd, r;
 
+	if (!*path) /* would be an abstract address */
+		return err_raise(-EINVAL);
 	if (strlen(path) >= sizeof(address.sun_path))
 		return LISTENER_E_TOO_LONG;
 	memcpy(address.sun_path, path, strlen(path) + 1);
@@ -205,8 +207,9 @@ listener_on_poll(uv_poll_t *poll, int status, int events)
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
 			errno == ENOMEM)
 			run_dry(l, errno);
-		if (errno != ECONNABORTED && errno != EINTR)
-			return;
+		else if (errno == ECONNABORTED || errno == EINTR)
+			continue;
+		return;
 	}
 }
 

@@ -45,12 +45,16 @@ outbuf_reserve(struct outbuf *b, struct outbuf_pool *pool, size_t size)
 		return b->data + b->end;
 	while (room < used + size)
 		room *= 2;
-	if (b->data && room <= b->room) { /* room at the front */
+	/* Room at the front, worth moving: never more than has left it, or a
+	 * buffer that stays nearly full would be moved for each frame. */
+	if (b->data && room <= b->room && b->start >= used) {
 		memmove(b->data, b->data + b->start, used);
 		b->start = 0;
 		b->end = used;
 		return b->data + b->end;
 	}
+	if (b->data && room <= b->room)
+		room = b->room * 2;
 	bigger.data = take_block(pool, room);
 	if (!bigger.data)
 		return NULL;

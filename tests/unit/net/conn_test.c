@@ -1,0 +1,214 @@
+/* The life of a connection: greeting, ending, closing. */
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fixture.h"
+
+static void
+send_hello(struct client *c, uint32_t version, const char *name)
+{
+	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
+	Eventd__V1__Hello hello = EVENTD__V1__HELLO__INIT;
+
+	hello.version = version;
+	hello.name = (char *)name;
+	frame.hello = &hello;
+	client_send(c, &frame);
+}
+
+static void
+test_hello_is_answered_with_all_limits(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_open(rig, 0);
+	Eventd__V1__Welcome *w;
+
+	send_hello(c, 1, "me");
+	assert_non_null(client_next(c));
+	w = c->frame->welcome;
+	assert_non_null(w);
+	assert_int_equal(w->version, 1);
+	assert_string_equal(w->server, "eventd test");
+	assert_int_equal(w->session, rig_conn(rig, 0)->session->id);
+	assert_int_equal(w->max_payload, rig->kernel.limits.max_payload);
+	assert_true(w->max_frame > w->max_payload);
+	assert_int_equal(w->window_posts, rig->server.window_posts);
+	assert_int_equal(w->window_bytes, rig->server.window_bytes);
+	assert_int_equal(w->max_calls, rig->server.max_calls);
+	assert_int_equal(
+		w->call_timeout_ms, rig->kernel.limits.call_timeout_ms);
+	client_free(c);
+}
+
+static void
+test_another_version_is_refused(void **state)
+{
+	static const uint32_t versions[] = {0, 2, UINT32_MAX};
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct client *c = client_open(*state, 0);
+
+		send_hello(c, versions[i], "me");
+		client_expect_error(c, EVD_STATUS_UNSUPPORTED);
+		client_free(c);
+	}
+}
+
+static void
+test_a_second_hello_is_refused(void **state)
+{
+	struct client *c = client_hello(*state, 0);
+
+	send_hello(c, 1, "me again");
+	client_expect_error(c, EVD_STATUS_PROTOCOL);
+	client_free(c);
+}
+
+static void
+test_nothing_comes_before_hello(void **state)
+{
+	struct rig *rig = *state;
+	struct fake *sink = fake_new(rig, 0, "sink");
+	struct client *c = client_open(rig, 0);
+	Eventd__V1__Request r = EVENTD__V1__REQUEST__INIT;
+
+	client_post(c, "sink", "hit");
+	client_expect_error(c, EVD_STATUS_PROTOCOL);
+	client_free(c);
+	c = client_open(rig, 0);
+	client_ask(c, &r);
+	client_expect_error(c, EVD_STATUS_PROTOCOL);
+	client_free(c);
+	c = client_open(rig, 0);
+	client_settle(c, 1, 1);
+	client_expect_error(c, EVD_STATUS_PROTOCOL);
+	client_free(c);
+	assert_int_equal(sink->n_run, 0);
+}
+
+static void
+test_a_stranger_gets_little_room(void **state)
+{
+	struct client *c = client_open(*state, 0);
+	uint8_t head[FRAME_HEAD_MAX];
+
+	client_write(c, head, varint_put(head, 1 << 20));
+	client_expect_error(c, EVD_STATUS_TOO_LARGE);
+	client_free(c);
+}
+
+static void
+test_names_are_made_fit_for_logs(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_open(rig, 0);
+	char name[300];
+
+	memset(name, 'x', sizeof(name) - 1);
+	memcpy(name, "a\n\x1b[1m\xff", 7);
+	name[299] = '\0';
+	send_hello(c, 1, name);
+	assert_non_null(client_next(c));
+	assert_memory_equal(rig_conn(rig, 0)->name, "a??[1m?xxx", 10);
+	assert_int_equal(strlen(rig_conn(rig, 0)->name), CONN_NAME_MAX - 1);
+	client_free(c);
+}
+
+static void
+test_who_says_nothing_is_sent_away(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c, *d, *e;
+
+	rig->server.hello_timeout_ms = 30;
+	c = client_open(rig, 0);
+	d = client_hello(rig, 0);
+	e = client_open(rig, 0);
+	client_write(e, "\x0c\x2a", 2); /* the beginning of a hello */
+	client_expect_error(c, EVD_STATUS_TIMEOUT);
+	client_expect_error(e, EVD_STATUS_TIMEOUT);
+	client_expect_alive(d);
+	assert_int_equal(conn_count(&rig->loops[0]), 1);
+	client_free(c);
+	client_free(e);
+	c = client_open(rig, 0); /* the timer is set again for the next */
+	client_expect_error(c, EVD_STATUS_TIMEOUT);
+	client_free(c);
+	client_free(d);
+}
+
+static void
+test_clients_come_and_go(void **state)
+{
+	struct rig *rig = *state;
+	struct client *clients[50];
+
+	fake_new(rig, 0, "sink");
+	for (int round = 0; round < 10; round++) {
+		for (int i = 0; i < 50; i++) {
+			clients[i] = i % 3 ? client_hello(rig, 0)
+					   : client_open(rig, 0);
+			if (i % 3 == 1)
+				client_post(clients[i], "sink", "hit");
+		}
+		for (int i = 0; i < 50; i++)
+			client_free(clients[i]);
+	}
+	RIG_UNTIL(rig, !conn_count(&rig->loops[0]));
+	assert_int_equal(atomic_load(&rig->kernel.sessions.n), 1);
+	assert_int_equal(atomic_load(&rig->server.shared.n_connections), 0);
+}
+
+static void
+test_close_all(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0), *d = client_open(rig, 0);
+
+	client_bind(c, "box", 1, 0);
+	client_post_level(c, "box", "hit", EVENTD__V1__LEVEL__HANDLED);
+	client_expect_delivery(c, 1, "hit");
+	conn_close_all(&rig->loops[0]);
+	client_expect_end(c);
+	client_expect_end(d);
+	client_free(c);
+	client_free(d);
+}
+
+static void
+test_sessions_run_out(void **state)
+{
+	struct rig *rig = *state;
+	int fds[2];
+
+	rig->kernel.limits.max_sessions = 0;
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+	atomic_fetch_add(&rig->server.shared.n_connections, 1);
+	assert_true(conn_open(&rig->loops[0], fds[1]) < 0);
+	assert_int_equal(atomic_load(&rig->server.shared.n_connections), 0);
+	assert_int_equal(recv(fds[0], fds, 1, MSG_DONTWAIT), 0);
+	close(fds[0]);
+}
+
+int
+main(void)
+{
+#define TEST(name) \
+	cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_hello_is_answered_with_all_limits),
+		TEST(test_another_version_is_refused),
+		TEST(test_a_second_hello_is_refused),
+		TEST(test_nothing_comes_before_hello),
+		TEST(test_a_stranger_gets_little_room),
+		TEST(test_names_are_made_fit_for_logs),
+		TEST(test_who_says_nothing_is_sent_away),
+		TEST(test_clients_come_and_go),
+		TEST(test_close_all),
+		TEST(test_sessions_run_out),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
