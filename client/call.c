@@ -84,6 +84,7 @@ call(struct evd *c, const struct message *m, int timeout_ms,
 	return r;
 }
 
+/* Seven parameters: all that a plain call is made of. */
 int
 evd_call(struct evd *c, const char *alias, const char *event, const void *data,
 	size_t size, int timeout_ms, struct evd_event **reply)
@@ -96,6 +97,7 @@ evd_call(struct evd *c, const char *alias, const char *event, const void *data,
 	return call(c, &m, timeout_ms, reply);
 }
 
+/* Seven parameters: the same. */
 int
 evd_call_id(struct evd *c, uint64_t id, const char *event, const void *data,
 	size_t size, int timeout_ms, struct evd_event **reply)

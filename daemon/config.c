@@ -15,7 +15,7 @@
 
 enum { FILES_MAX = 1 << 20 };
 
-/* ---- [Daemon] ----------------------------------------------------------- */
+/* ---- [Daemon] ---------------------------------------------------------- */
 
 static const char *const log_words[] = {
 	"error", "warning", "info", "debug", NULL};
@@ -185,7 +185,7 @@ config_fixed_diff(
 	}
 }
 
-/* ---- places ------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------ */
 
 /* One load: the directories, each NULL if there is none. */
 struct loading {
@@ -251,7 +251,7 @@ find_places(struct loading *l)
 	return l->etc && (l->vendor || s->user) ? 0 : err_raise(-ENOMEM);
 }
 
-/* ---- directories of .conf files ------------------------------------------ */
+/* ---- directories of .conf files ---------------------------------------- */
 
 struct conf_list {
 	struct conf_entry {
@@ -380,7 +380,7 @@ list_make(struct loading *l, const char *sub, struct conf_list *list)
 	return r;
 }
 
-/* ---- eventd.conf -------------------------------------------------------- */
+/* ---- eventd.conf ------------------------------------------------------- */
 
 /* Read one of the daemon's files; -ENOENT is passed up untold. */
 static int
@@ -443,7 +443,7 @@ drop_ins_read(struct loading *l)
 	return r == -ENOMEM ? r : 0;
 }
 
-/* ---- overrides and defaults ---------------------------------------------- */
+/* ---- overrides and defaults -------------------------------------------- */
 
 static int
 default_socket(struct loading *l)
@@ -544,7 +544,7 @@ finish_daemon(struct loading *l)
 	return r;
 }
 
-/* ---- sessions ----------------------------------------------------------- */
+/* ---- sessions ---------------------------------------------------------- */
 
 /* @file without its .conf, if it can be a session's name. */
 static char *
@@ -635,7 +635,7 @@ sessions_read(struct loading *l)
 	return r;
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------- */
 
 static int
 load(struct loading *l)

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "config_value.h"
 
-/* ---- errors ------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------ */
 
 void
 config_errors_deinit(struct config_errors *errors)
@@ -99,7 +99,7 @@ config_errors_text(const struct config_errors *errors)
 	return text;
 }
 
-/* ---- setting values ----------------------------------------------------- */
+/* ---- setting values ---------------------------------------------------- */
 
 void
 config_store(
@@ -269,7 +269,7 @@ config_set_path(
 	*field = copy;
 }
 
-/* ---- finding keys ------------------------------------------------------- */
+/* ---- finding keys ------------------------------------------------------ */
 
 static const struct config_key *
 table_find(const struct config_table *t, const char *section, const char *name)
@@ -388,7 +388,7 @@ file_on_key(
 	return 1;
 }
 
-/* ---- lines -------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------- */
 
 static struct config_place
 place(const struct config_file *f, size_t offset)
@@ -532,7 +532,7 @@ file_on_line(char *out, int room, void *user)
 	return out;
 }
 
-/* ---- files -------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------- */
 
 /* Debian's inih has its options as variables: plain KEY=VALUE lines of our
  * length, no comments behind values, no continued lines. */

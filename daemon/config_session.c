@@ -10,7 +10,7 @@
 #include "kind/kind.h"
 #include "proto/envelope.h"
 
-/* ---- digest: FNV-1a, 64 bits -------------------------------------------- */
+/* ---- digest: FNV-1a, 64 bits ------------------------------------------- */
 
 enum { SCRIPT_MAX = 64 << 20, READ_SIZE = 64 * 1024 };
 
@@ -86,7 +86,7 @@ digest_script(int fd, uint64_t *digest)
 	return n < 0 ? err_raise(-errno) : 0;
 }
 
-/* ---- aliases ------------------------------------------------------------ */
+/* ---- aliases ----------------------------------------------------------- */
 
 void
 config_aliases_deinit(struct config_aliases *aliases)
@@ -156,7 +156,7 @@ config_aliases_check(
 	}
 }
 
-/* ---- keys of their own -------------------------------------------------- */
+/* ---- keys of their own ------------------------------------------------- */
 
 static void
 no_memory(struct config_file *f)
@@ -325,7 +325,7 @@ set_param(struct config_file *f, const char *name, const char *value)
 		no_memory(f);
 }
 
-/* ---- the table ---------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------- */
 
 static const char *const restart_words[] = {
 	[RESTART_NO] = "no",
@@ -395,7 +395,7 @@ const struct config_table config_table_session = {
 	.other = &config_table_daemon,
 };
 
-/* ---- the whole file ----------------------------------------------------- */
+/* ---- the whole file ---------------------------------------------------- */
 
 static void
 program_is_extra(struct config_file *f, unsigned row, const char *kind)

@@ -5,7 +5,7 @@
 
 enum { WORD_MAX = 48, MILLION = 1000000 };
 
-/* ---- numbers ------------------------------------------------------------ */
+/* ---- numbers ----------------------------------------------------------- */
 
 /* Read digits at *@p and step over them; false at anything but digits. */
 static int
@@ -76,7 +76,7 @@ value_mode(const char *text, uint64_t *out)
 	return 0;
 }
 
-/* ---- time spans --------------------------------------------------------- */
+/* ---- time spans -------------------------------------------------------- */
 
 static const struct unit {
 	const char *name;
@@ -191,7 +191,7 @@ value_span(const char *text, uint64_t *out)
 	return 0;
 }
 
-/* ---- words -------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------- */
 
 static size_t
 least(size_t a, size_t b, size_t c)
@@ -245,7 +245,7 @@ value_nearest(const char *text, const char *const *words)
 	return nearest;
 }
 
-/* ---- text --------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------- */
 
 /* Bytes of the UTF-8 character at @p, 0 if it is none. */
 static size_t

@@ -71,7 +71,7 @@ elapsed_ms(const struct daemon *d)
 	return uv_now(&d->loops[0].uv) - d->since_ms;
 }
 
-/* ---- telling how things stand -------------------------------------------- */
+/* ---- telling how things stand ------------------------------------------ */
 
 /* True if it differs from what was told last. */
 static bool
@@ -89,7 +89,7 @@ status_make(struct daemon *d, const struct tally *tally)
 
 static void daemon_stop(struct daemon *d);
 
-/* ---- running ------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------- */
 
 static void
 daemon_on_counted(struct census *census, void *arg)
@@ -115,7 +115,7 @@ daemon_on_status_timer(uv_timer_t *timer)
 	census_take(&d->census, daemon_on_counted, d);
 }
 
-/* ---- reload -------------------------------------------------------------- */
+/* ---- reload ------------------------------------------------------------ */
 
 static void
 daemon_on_reloaded(void *arg, bool preview, int status)
@@ -161,7 +161,7 @@ daemon_on_hangup(uv_signal_t *signal, int number)
 		&d->reloader, &d->loops[0].sched, false, hangup_done, NULL);
 }
 
-/* ---- the end, last step first -------------------------------------------- */
+/* ---- the end, last step first ------------------------------------------ */
 
 static void
 loop_leave(struct round *round, struct loop *l)
@@ -248,7 +248,7 @@ daemon_stop_sessions(struct daemon *d, const struct tally *tally)
 	round_start(&d->round, sessions_stop, daemon_on_stopped);
 }
 
-/* ---- draining ------------------------------------------------------------ */
+/* ---- draining ---------------------------------------------------------- */
 
 static void daemon_on_drain_timer(uv_timer_t *timer);
 
@@ -353,7 +353,7 @@ daemon_on_signal(uv_signal_t *signal, int number)
 	daemon_stop(d);
 }
 
-/* ---- the start ----------------------------------------------------------- */
+/* ---- the start --------------------------------------------------------- */
 
 static int
 listen_all(struct daemon *d)

@@ -44,7 +44,7 @@ transition_free(struct transition *t)
 	return NULL;
 }
 
-/* ---- what to do ---------------------------------------------------------- */
+/* ---- what to do -------------------------------------------------------- */
 
 static unsigned
 home_for(struct hosting *h, const struct session_spec *spec)
@@ -209,7 +209,7 @@ transition_make(
 	return 0;
 }
 
-/* ---- doing it, on every loop --------------------------------------------- */
+/* ---- doing it, on every loop ------------------------------------------- */
 
 /* Kind=client is a mailbox that clients consume. */
 static const struct session_ops *

@@ -45,7 +45,7 @@ reloader_deinit(struct reloader *r)
 	r->config = config_free(r->config);
 }
 
-/* ---- the answer ---------------------------------------------------------- */
+/* ---- the answer -------------------------------------------------------- */
 
 static void
 reload_free(struct reload *q)
@@ -107,7 +107,7 @@ reload_end(struct reload *q)
 	reloader_next(r);
 }
 
-/* ---- applying ------------------------------------------------------------ */
+/* ---- applying ---------------------------------------------------------- */
 
 static void
 reload_on_applied(struct transition *t, void *arg)
@@ -179,7 +179,7 @@ reload_wrong(struct reload *q)
 	reload_end(q);
 }
 
-/* ---- reading, in a thread of libuv's pool -------------------------------- */
+/* ---- reading, in a thread of libuv's pool ------------------------------ */
 
 static void
 reload_on_work(uv_work_t *work)
@@ -216,7 +216,7 @@ reload_start(struct reload *q)
 	reload_end(q);
 }
 
-/* ---- the queue ----------------------------------------------------------- */
+/* ---- the queue --------------------------------------------------------- */
 
 static void
 reloader_next(struct reloader *r)

@@ -13,7 +13,7 @@
 #include "config.h"
 #include "net/listener.h"
 
-/* ---- the lock ------------------------------------------------------------ */
+/* ---- the lock ---------------------------------------------------------- */
 
 /* The locked file is still the one at its path: its holder may have removed
  * it between our open and our lock. */
@@ -81,7 +81,7 @@ lock_drop(struct sockets *s)
 	s->lock_path = NULL;
 }
 
-/* ---- our own ------------------------------------------------------------- */
+/* ---- our own ----------------------------------------------------------- */
 
 static const char *
 type_word(const char *path)

@@ -142,7 +142,7 @@ line_format(struct line *l, const char *event, const char *format, va_list args)
 			l->suppressed);
 }
 
-/* ---- to stderr ---------------------------------------------------------- */
+/* ---- to stderr --------------------------------------------------------- */
 
 /* One write, so that lines of several threads do not mix. What cannot be
  * written is lost: there is nobody to tell. */
@@ -195,7 +195,7 @@ send_text(const struct line *l)
 	write_line(prefix, l);
 }
 
-/* ---- to journald -------------------------------------------------------- */
+/* ---- to journald ------------------------------------------------------- */
 
 /* Claim what was printed at the end of the room as one field. */
 static void

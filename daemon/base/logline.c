@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- cleaning ------------------------------------------------------------ */
+/* ---- cleaning ---------------------------------------------------------- */
 
 /* Read the UTF-8 character at @p (NUL-terminated): its bytes, or 0. */
 static size_t
@@ -68,7 +68,7 @@ logline_clean(char *line)
 	}
 }
 
-/* ---- splitting ----------------------------------------------------------- */
+/* ---- splitting --------------------------------------------------------- */
 
 static bool
 is_key_char(char c)
@@ -171,7 +171,7 @@ logline_split(const char *format, const char *line,
 	return n;
 }
 
-/* ---- naming -------------------------------------------------------------- */
+/* ---- naming ------------------------------------------------------------ */
 
 /* FNV-1a, and a finish that spreads the last bytes over all bits. */
 static uint64_t

@@ -39,7 +39,7 @@ struct alias_array {
 
 static struct alias buried; /* its address marks slots of removed entries */
 
-/* ---- the hash: words folded by multiplication, as in wyhash ------------- */
+/* ---- the hash: words folded by multiplication, as in wyhash ------------ */
 
 static inline uint64_t
 fold(uint64_t a, uint64_t b)
@@ -83,7 +83,7 @@ hash_name(const uint64_t key[2], const char *name, size_t size)
 	return fold(hash ^ key[0], 0x9e3779b97f4a7c15u ^ key[1]);
 }
 
-/* ---- the array ----------------------------------------------------------- */
+/* ---- the array --------------------------------------------------------- */
 
 static struct alias_array *
 array_new(size_t n_slots)
@@ -223,7 +223,7 @@ entry_put(struct aliases *t, struct alias *a)
 	epoch_retire(t->epoch, &a->retired, on_alias_free);
 }
 
-/* ---- the table ----------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------- */
 
 int
 aliases_init(struct aliases *t, struct epoch *epoch)

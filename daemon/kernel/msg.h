@@ -18,7 +18,7 @@ enum msg_op {
 	MSG_REPLY,  /* to a pending call: call says which, status how it went */
 	MSG_SETTLE, /* to the poster: seq and status of a post of its own */
 	MSG_TASK,   /* run a function on the scheduler's thread */
-	MSG_NOTE, /* to session_ops.note(), past the mailbox; see sched_note() */
+	MSG_NOTE,   /* to session_ops.note(), past the mailbox: sched_note() */
 };
 
 enum msg_flag {

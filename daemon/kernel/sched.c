@@ -371,7 +371,7 @@ event_arrived(struct sched *s, struct msg *m)
 		refuse(s, m, r);
 }
 
-/* ---- notes --------------------------------------------------------------- */
+/* ---- notes ------------------------------------------------------------- */
 
 static void
 note_arrived(struct sched *s, struct msg *m)

@@ -117,13 +117,14 @@ struct session {
 	uint32_t n_calls;     /* outstanding */
 	uint32_t calls;       /* they, see calls_first() */
 	uint32_t n_timers;    /* delays it owns */
-	uint8_t life;         /* enum session_life */
 	uint8_t run;          /* enum session_run */
 	bool queued;          /* on the run queue */
 	bool begun;           /* STARTING: start() has been called */
 	bool exiting;         /* to be stopped when its handler returns */
 	bool stopping;        /* ... and not started again */
 	bool refuse;          /* Overflow=refuse: nothing is parked */
+	uint8_t life;         /* enum session_life; not beside run: a load of
+			       * both would wait for the store of one */
 };
 
 /**

@@ -8,7 +8,7 @@
 #include "kind/session_log.h"
 #include "proto/status.h"
 
-/* ---- posts and calls ----------------------------------------------------- */
+/* ---- posts and calls --------------------------------------------------- */
 
 /* eventd.post(to, event [, data]) */
 static int
@@ -89,7 +89,7 @@ api_call(lua_State *L)
 	return lua_wait(L, call_on);
 }
 
-/* ---- replies ------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------- */
 
 static int
 send_reply(lua_State *L, uint64_t call, int status, int i)
@@ -173,7 +173,7 @@ api_defer(lua_State *L)
 	return 1;
 }
 
-/* ---- the session --------------------------------------------------------- */
+/* ---- the session ------------------------------------------------------- */
 
 /* eventd.log([level,] text) */
 static int

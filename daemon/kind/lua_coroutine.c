@@ -64,7 +64,7 @@ step(lua_State *L, lua_State *co, int n_args)
 	return take_results(L, co, status, n);
 }
 
-/* ---- coroutine.resume ---------------------------------------------------- */
+/* ---- coroutine.resume -------------------------------------------------- */
 
 static int
 resume_ended(lua_State *L, int r)
@@ -98,7 +98,7 @@ co_resume(lua_State *L)
 	return resume_ended(L, r);
 }
 
-/* ---- coroutine.close ----------------------------------------------------- */
+/* ---- coroutine.close --------------------------------------------------- */
 
 static int
 reset(lua_State *L, lua_State *co)
@@ -148,7 +148,7 @@ co_close(lua_State *L)
 	return 2;
 }
 
-/* ---- coroutine.wrap ------------------------------------------------------ */
+/* ---- coroutine.wrap ---------------------------------------------------- */
 
 static int
 wrap_failed(lua_State *L, lua_State *co)
@@ -198,7 +198,7 @@ co_wrap(lua_State *L)
 	return 1;
 }
 
-/* ---- coroutine.yield ----------------------------------------------------- */
+/* ---- coroutine.yield --------------------------------------------------- */
 
 static int co_yield (lua_State *L)
 {

@@ -16,7 +16,7 @@
 
 enum { SCRIPT_MAX = 4 << 20, NAME_MAX_ = 255 };
 
-/* ---- where --------------------------------------------------------------- */
+/* ---- where ------------------------------------------------------------- */
 
 static bool
 name_stays_below(const char *name)
@@ -57,7 +57,7 @@ lua_push_path(lua_State *L, const char *name)
 		lua_pop(L, 1);
 }
 
-/* ---- reading ------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------- */
 
 /* NULL, or why @path cannot be read, as errno has it if that is 0. */
 static const char *

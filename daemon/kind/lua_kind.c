@@ -10,7 +10,7 @@
 
 enum { MEMORY_MIN = 64 << 10 }; /* the libraries alone need some 25 KiB */
 
-/* ---- the state ----------------------------------------------------------- */
+/* ---- the state --------------------------------------------------------- */
 
 /* Lua's allocator, up to MemoryMax=. A block may always shrink. */
 static void *
@@ -88,7 +88,7 @@ load_script(lua_State *L)
 	return 0;
 }
 
-/* ---- outcomes ------------------------------------------------------------ */
+/* ---- outcomes ---------------------------------------------------------- */
 
 /* What ran has failed: so has the session, which is gone afterwards. */
 static void

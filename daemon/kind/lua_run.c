@@ -31,7 +31,7 @@ lua_run_init(lua_State *L)
 	ls->co = co;
 }
 
-/* ---- on the coroutine ---------------------------------------------------- */
+/* ---- on the coroutine -------------------------------------------------- */
 
 /* The returned value answers the call. */
 static void
@@ -106,7 +106,7 @@ handle_start(lua_State *L)
 	return 0;
 }
 
-/* ---- from outside -------------------------------------------------------- */
+/* ---- from outside ------------------------------------------------------ */
 
 static int
 resume(struct lua_session *ls, int n_args)
@@ -178,7 +178,7 @@ lua_run_stop(struct lua_session *ls)
 			session_name(ls->session), text);
 }
 
-/* ---- waiting ------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------- */
 
 void
 lua_check_wait(lua_State *L, const char *what)

@@ -10,7 +10,7 @@
 #include "kind/lua_watch.h"
 #include "kind/session_log.h"
 
-/* ---- base ---------------------------------------------------------------- */
+/* ---- base -------------------------------------------------------------- */
 
 /* load() with the mode "t", whatever it was asked for. Upvalue: Lua's. */
 static int
@@ -159,7 +159,7 @@ open_base(lua_State *L)
 	lua_pop(L, 1);
 }
 
-/* ---- other libraries ----------------------------------------------------- */
+/* ---- other libraries --------------------------------------------------- */
 
 /* A library under its name, reduced to @kept (NULL-terminated). */
 static void
@@ -195,7 +195,7 @@ open_libraries(lua_State *L)
 	open_some_of(L, LUA_DBLIBNAME, luaopen_debug, debug);
 }
 
-/* ---- require ------------------------------------------------------------- */
+/* ---- require ----------------------------------------------------------- */
 
 /* Module "a.b" is the file a/b.lua. */
 static void

@@ -85,7 +85,7 @@ lua_idle_state(unsigned depth)
 	return (void *)((uintptr_t)depth << 1 | 1);
 }
 
-/* ---- lua_run.c: running handlers ----------------------------------------- */
+/* ---- lua_run.c: running handlers --------------------------------------- */
 
 /* Keys into the registry, by address. */
 extern const char lua_key_handlers, lua_key_event;
@@ -105,7 +105,7 @@ void lua_check_wait(lua_State *L, const char *what);
 /* Wait for the reply to ls->waits_for, then run @k; for `return`. */
 int lua_wait(lua_State *L, lua_KFunction k);
 
-/* ---- lua_report.c: errors as text ---------------------------------------- */
+/* ---- lua_report.c: errors as text -------------------------------------- */
 
 enum { LUA_REPORT_MAX = 4096 };
 
@@ -116,7 +116,7 @@ int lua_protect(struct lua_session *ls, lua_CFunction fn, void *arg,
 /* The error object on top of ls->co, with the traceback there. */
 void lua_report(struct lua_session *ls, int status, char text[LUA_REPORT_MAX]);
 
-/* ---- what scripts see; each may raise ------------------------------------ */
+/* ---- what scripts see; each may raise ---------------------------------- */
 
 void lua_open_sandbox(lua_State *L);           /* lua_sandbox.c */
 void lua_open_coroutine(lua_State *L);         /* lua_coroutine.c */
@@ -133,7 +133,7 @@ void lua_push_path(lua_State *L, const char *name);
 void lua_load_path(lua_State *L, const char *path);
 bool lua_path_exists(const char *path);
 
-/* ---- arguments, lua_args.c ----------------------------------------------- */
+/* ---- arguments, lua_args.c --------------------------------------------- */
 
 /* The session that argument @i means, an alias or an id; 0: nobody. */
 uint64_t lua_check_to(lua_State *L, int i);

@@ -12,7 +12,7 @@
 #include "kind/lua_session.h"
 #include "kind/session_log.h"
 
-/* ---- children ------------------------------------------------------------ */
+/* ---- children ---------------------------------------------------------- */
 
 /* Those that are still there, or NULL for those that are not. */
 static struct session *
@@ -75,7 +75,7 @@ lua_spawn_deinit(struct lua_session *ls)
 	ls->children = NULL;
 }
 
-/* ---- the specification --------------------------------------------------- */
+/* ---- the specification ------------------------------------------------- */
 
 /* It lies in a userdata, which frees it if anything here raises an error. */
 static int
@@ -205,7 +205,7 @@ check_spec(lua_State *L)
 	return spec;
 }
 
-/* ---- spawn and stop ------------------------------------------------------ */
+/* ---- spawn and stop ---------------------------------------------------- */
 
 static int
 push_not_started(lua_State *L, struct session *s)

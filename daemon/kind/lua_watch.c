@@ -56,7 +56,7 @@ tick_signal(void)
 	return SIGRTMIN + 6;
 }
 
-/* ---- lateness ------------------------------------------------------------ */
+/* ---- lateness ---------------------------------------------------------- */
 
 static uint64_t
 cpu_ns(void)
@@ -120,7 +120,7 @@ on_tick(int signal, siginfo_t *info, void *context)
 	}
 }
 
-/* ---- the thread's timer -------------------------------------------------- */
+/* ---- the thread's timer ------------------------------------------------ */
 
 static void
 install_handler(void)
@@ -191,7 +191,7 @@ lua_watch_by_hook(bool by_hook)
 	watch.by_hook = by_hook || SIGNALS_ARE_LATE;
 }
 
-/* ---- what runs ----------------------------------------------------------- */
+/* ---- what runs --------------------------------------------------------- */
 
 void
 lua_watch_switch(lua_State *L)

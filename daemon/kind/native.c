@@ -18,7 +18,7 @@ native_find(struct native *n, uint64_t id)
 	return s->state;
 }
 
-/* ---- start --------------------------------------------------------------- */
+/* ---- start ------------------------------------------------------------- */
 
 static struct native *
 native_new(struct session *s, const struct native_image *image)
@@ -69,7 +69,7 @@ native_start(struct session *s)
 	return SESSION_DONE;
 }
 
-/* ---- handling ------------------------------------------------------------ */
+/* ---- handling ---------------------------------------------------------- */
 
 static evd_handler_fn
 handler_by_name(const struct native *n, const char *event, size_t size)

@@ -24,7 +24,7 @@ native_of(struct evd_ctx *ctx)
 	return (struct native *)ctx;
 }
 
-/* ---- references ---------------------------------------------------------- */
+/* ---- references -------------------------------------------------------- */
 
 static struct evd_target *
 host_resolve(struct evd_ctx *ctx, const char *alias)
@@ -122,7 +122,7 @@ host_handler(struct evd_ctx *ctx, struct evd_target *target, const char *event)
 	return ++n->n_refs;
 }
 
-/* ---- posts --------------------------------------------------------------- */
+/* ---- posts ------------------------------------------------------------- */
 
 static int
 errno_of(int r)
@@ -258,7 +258,7 @@ host_post_alias(struct evd_ctx *ctx, const char *alias, const char *event,
 	return holder ? host_post_id(ctx, holder, event, data, size) : -ENOENT;
 }
 
-/* ---- calls --------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------- */
 
 static struct native_call *
 call_new(struct native *n, const char *event)
@@ -351,7 +351,7 @@ host_defer(struct evd_ctx *ctx)
 	return call;
 }
 
-/* ---- time ---------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------- */
 
 static int
 errno_of_delay(int r)
@@ -405,7 +405,7 @@ host_cancel(struct evd_ctx *ctx, uint64_t timer)
 	return 0;
 }
 
-/* ---- itself -------------------------------------------------------------- */
+/* ---- itself ------------------------------------------------------------ */
 
 static uint64_t
 host_self(struct evd_ctx *ctx)

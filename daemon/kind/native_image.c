@@ -39,7 +39,7 @@ static struct {
 	struct seen *seen;
 } the = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- handlers by name ---------------------------------------------------- */
+/* ---- handlers by name -------------------------------------------------- */
 
 static inline uint64_t
 load_bytes(const char *p, size_t size)
@@ -135,7 +135,7 @@ index_handlers(struct native_image *image)
 	return NULL;
 }
 
-/* ---- loading ------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------- */
 
 /* The loader names the file as it was told to; our name for it is better. */
 static const char *
@@ -183,7 +183,7 @@ load(struct native_image *image)
 	return why ? why : index_handlers(image);
 }
 
-/* ---- the copy ------------------------------------------------------------ */
+/* ---- the copy ---------------------------------------------------------- */
 
 static int
 memory_file(void)
@@ -348,7 +348,7 @@ image_of_file(int file, char *error, size_t error_size)
 	return image;
 }
 
-/* ---- files seen before --------------------------------------------------- */
+/* ---- files seen before ------------------------------------------------- */
 
 /* A change within the clock's tick of the last one may leave ctime as it was,
  * so a file that has just been changed is read again. */

@@ -26,7 +26,7 @@ server_init(struct server *server)
 	server->hello_timeout_ms = 10000;
 }
 
-/* ---- per loop -------------------------------------------------------------- */
+/* ---- per loop ---------------------------------------------------------- */
 
 static void net_on_hello_timer(uv_timer_t *timer);
 
@@ -92,7 +92,7 @@ net_on_hello_timer(uv_timer_t *timer)
 	arm_hello_timer(net);
 }
 
-/* ---- polling --------------------------------------------------------------- */
+/* ---- polling ----------------------------------------------------------- */
 
 static void
 conn_on_poll(uv_poll_t *poll, int status, int events)
@@ -130,7 +130,7 @@ conn_update_poll(struct conn *c)
 		uv_poll_stop(&c->poll);
 }
 
-/* ---- the session of a connection ------------------------------------------- */
+/* ---- the session of a connection --------------------------------------- */
 
 static enum session_result
 conn_session_start(struct session *s)
@@ -189,7 +189,7 @@ const struct session_ops conn_session_ops = {
 	.note = conn_session_note,
 };
 
-/* ---- life ------------------------------------------------------------------ */
+/* ---- life -------------------------------------------------------------- */
 
 static void
 conn_respond(struct peer *p, const Eventd__V1__Response *response)

@@ -14,6 +14,7 @@
 #include "frame.h"
 #include "net/binding.h"
 #include "net/conn.h"
+#include "net/inbound.h"
 #include "parts.h"
 #include "prescan.h"
 
@@ -30,7 +31,7 @@ is_live(const struct conn *c)
 	return c->state == CONN_OPEN || c->state == CONN_GREETING;
 }
 
-/* ---- posts, calls, replies ---------------------------------------------------- */
+/* ---- posts, calls, replies --------------------------------------------- */
 
 /* The session an envelope is for; 0: nobody holds the alias now. */
 static uint64_t
@@ -261,7 +262,7 @@ on_envelope(struct conn *c, const struct part *part)
 		on_post(c, &e);
 }
 
-/* ---- the rest ------------------------------------------------------------------ */
+/* ---- the rest ---------------------------------------------------------- */
 
 static void
 on_settle(struct conn *c, const struct part *part)
@@ -424,7 +425,7 @@ on_frame(struct conn *c, const uint8_t *body, size_t size, size_t done)
 	return (size_t)(p - body);
 }
 
-/* ---- bytes ---------------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------- */
 
 /* A stranger gets no more room than a hello takes. */
 static size_t

@@ -19,7 +19,7 @@ enum {
 	LISTENER_PAUSE_MS = 100, /* after EMFILE */
 };
 
-/* ---- the socket file -------------------------------------------------------- */
+/* ---- the socket file --------------------------------------------------- */
 
 static int
 socket_new(void)
@@ -94,7 +94,7 @@ listener_open(const char *path, mode_t mode, int *out)
 	return 0;
 }
 
-/* ---- accepting ----------------------------------------------------------------- */
+/* ---- accepting --------------------------------------------------------- */
 
 struct handover {
 	struct sched_task task;
@@ -213,7 +213,7 @@ listener_on_poll(uv_poll_t *poll, int status, int events)
 	}
 }
 
-/* ---- life ------------------------------------------------------------------------ */
+/* ---- life -------------------------------------------------------------- */
 
 int
 listener_start(struct listener *l, struct loop *loops, unsigned n_loops,

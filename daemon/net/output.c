@@ -83,7 +83,7 @@ conn_send_reply(struct conn *c, uint64_t call, int status, const void *data,
 		conn_wrote(c, envelope_encode_frame(&e, out));
 }
 
-/* ---- acks ------------------------------------------------------------------ */
+/* ---- acks -------------------------------------------------------------- */
 
 /* As many as settle in one turn: bounded by what is read in one, and by the
  * window. */
@@ -131,7 +131,7 @@ put_ack(struct conn *c)
 	c->n_also = 0;
 }
 
-/* ---- the write ---------------------------------------------------------------- */
+/* ---- the write --------------------------------------------------------- */
 
 /* Go on with what was left unread, if there is room for the answers. */
 static void

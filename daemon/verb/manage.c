@@ -36,7 +36,7 @@ may_manage(struct peer *p, uint64_t id)
 	return false;
 }
 
-/* ---- reload -------------------------------------------------------------------- */
+/* ---- reload ------------------------------------------------------------ */
 
 static void
 reload_done(
@@ -82,7 +82,7 @@ verb_reload(struct peer *p, const Eventd__V1__Request *r)
 		reload_done, g);
 }
 
-/* ---- restart ------------------------------------------------------------------- */
+/* ---- restart ----------------------------------------------------------- */
 
 static bool
 restart_visit(struct gather *g, struct sched *s)

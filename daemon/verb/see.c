@@ -12,7 +12,7 @@
 
 enum { LIST_PAGE = 1000 };
 
-/* ---- one session ----------------------------------------------------------------- */
+/* ---- one session ------------------------------------------------------- */
 
 static Eventd__V1__Counters *
 counters_of(struct gather *g, const struct counters *c)
@@ -113,7 +113,7 @@ put_peer(struct gather *g, Eventd__V1__SessionInfo *info, struct session *t)
 		info->peer = name;
 }
 
-/* ---- list ------------------------------------------------------------------------- */
+/* ---- list -------------------------------------------------------------- */
 
 static bool
 is_listed(const struct gather *g, const struct session *t)
@@ -217,7 +217,7 @@ verb_list(struct peer *p, const Eventd__V1__Request *r)
 	gather_start(g, s);
 }
 
-/* ---- status ------------------------------------------------------------------------ */
+/* ---- status ------------------------------------------------------------ */
 
 static bool
 session_visit(struct gather *g, struct sched *s)

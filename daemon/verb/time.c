@@ -15,7 +15,7 @@ enum {
 /* A century: sums of it and the clocks do not overflow. */
 static const uint64_t delay_max_ms = 100ull * 366 * 24 * 3600 * 1000;
 
-/* ---- delay ------------------------------------------------------------------- */
+/* ---- delay ------------------------------------------------------------- */
 
 /* As those of envelopes: a consumer's decoder refuses others. */
 static bool
@@ -163,7 +163,7 @@ verb_delay(struct peer *p, const Eventd__V1__Request *r)
 	p->ops->respond(p, &response);
 }
 
-/* ---- cancel ------------------------------------------------------------------- */
+/* ---- cancel ------------------------------------------------------------ */
 
 static bool
 cancel_visit(struct gather *g, struct sched *s)
@@ -198,7 +198,7 @@ verb_cancel(struct peer *p, const Eventd__V1__Request *r)
 	gather_start(g, s);
 }
 
-/* ---- timers -------------------------------------------------------------------- */
+/* ---- timers ------------------------------------------------------------ */
 
 /* Whom it goes to: a session's timer for itself is shown under its name. */
 static const char *

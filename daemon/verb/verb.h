@@ -63,7 +63,7 @@ struct peer_shared {
 /* Carry out @request, which is borrowed. */
 void verb_run(struct peer *p, const Eventd__V1__Request *request);
 
-/* ---- for the verbs ------------------------------------------------------- */
+/* ---- for the verbs ----------------------------------------------------- */
 
 enum { VERB_TEXT_MAX = 512 };
 

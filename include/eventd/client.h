@@ -105,7 +105,7 @@ struct evd_delay_options {
 	size_t n_headers;
 };
 
-/* ---- handles ------------------------------------------------------------ */
+/* ---- handles ----------------------------------------------------------- */
 
 /**
  * evd_new() - a handle, not connected
@@ -235,7 +235,7 @@ EVD_API const char *evd_last_error(const struct evd *c);
 /* The enum evd_status of the last failure; 0 if nothing failed yet. */
 EVD_API int evd_last_status(const struct evd *c);
 
-/* ---- connecting --------------------------------------------------------- */
+/* ---- connecting -------------------------------------------------------- */
 
 /**
  * evd_connect() - connect and greet
@@ -274,7 +274,7 @@ EVD_API uint64_t evd_max_payload(const struct evd *c);  /* bytes */
 EVD_API uint64_t evd_window_posts(const struct evd *c); /* count */
 EVD_API uint64_t evd_window_bytes(const struct evd *c); /* bytes */
 
-/* ---- the loop ----------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------- */
 
 /**
  * evd_fd() - what to poll
@@ -352,7 +352,7 @@ EVD_API int evd_drain(struct evd *c, int timeout_ms);
 EVD_API uint64_t evd_posts_pending(const struct evd *c);
 EVD_API uint64_t evd_posts_failed(const struct evd *c);
 
-/* ---- posting ------------------------------------------------------------ */
+/* ---- posting ----------------------------------------------------------- */
 
 /**
  * evd_post() - send an event, one way
@@ -416,7 +416,7 @@ EVD_API int evd_post_wait(struct evd *c, const char *alias, const char *event,
  */
 EVD_API int evd_resolve(struct evd *c, const char *alias, uint64_t *id);
 
-/* ---- calling ------------------------------------------------------------ */
+/* ---- calling ----------------------------------------------------------- */
 
 /**
  * evd_call() - send an event and wait for the reply
@@ -492,7 +492,7 @@ EVD_API int evd_reply_error(struct evd *c, uint64_t call, const char *text);
  */
 EVD_API int evd_defer(struct evd *c, const struct evd_event *event);
 
-/* ---- receiving ---------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------- */
 
 /**
  * evd_bind() - take an alias; its events come as EVD_DELIVERY
@@ -530,7 +530,7 @@ EVD_API int evd_unbind(struct evd *c, int binding);
  */
 EVD_API int evd_settle(struct evd *c, const struct evd_event *event);
 
-/* ---- later -------------------------------------------------------------- */
+/* ---- later ------------------------------------------------------------- */
 
 /**
  * evd_delay() - post after a time
@@ -564,7 +564,7 @@ EVD_API int64_t evd_due_ns(const struct evd *c);
  */
 EVD_API int evd_cancel(struct evd *c, uint64_t timer);
 
-/* ---- requests without waiting ------------------------------------------- */
+/* ---- requests without waiting ------------------------------------------ */
 
 /* Each takes the arguments of the function it is named for and returns the
  * number of the request, 1 or more, or -EINVAL, -EMSGSIZE, -EAGAIN (too many
@@ -582,7 +582,7 @@ EVD_API int64_t evd_delay_start(struct evd *c, const char *alias,
 EVD_API int64_t evd_cancel_start(struct evd *c, uint64_t timer);
 EVD_API int64_t evd_ping_start(struct evd *c);
 
-/* ---- events ------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------ */
 
 /* Accessors: strings are NUL-terminated and as valid as the event is; a field
  * that the type does not have is 0 or "". Not NULL-safe. */
@@ -637,7 +637,7 @@ EVD_API int evd_event_header_at(const struct evd_event *event, size_t i,
 EVD_API const void *evd_event_header(
 	const struct evd_event *event, const char *name, size_t *size);
 
-/* ---- words -------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------- */
 
 /* The library's version, "0.1.0"; EVD_VERSION is that of the header. */
 EVD_API const char *evd_version(void);

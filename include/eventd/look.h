@@ -15,7 +15,7 @@ struct evd_timers;   /* a page of timers: evd_timers() */
 struct evd_timer;    /* one of them */
 struct evd_changes;  /* what a reload changes: evd_reload() */
 
-/* ---- looking ------------------------------------------------------------ */
+/* ---- looking ----------------------------------------------------------- */
 
 /* The functions of this part wait evd_set_timeout() and may fail with
  * -EACCES, -EOPNOTSUPP, -ETIMEDOUT, -ENOTCONN, -EPIPE, -EPROTO, -ENOMEM and
@@ -147,7 +147,7 @@ EVD_API uint64_t evd_timer_owner(const struct evd_timer *t);
 /* Payload bytes. */
 EVD_API uint64_t evd_timer_size(const struct evd_timer *t);
 
-/* ---- managing ----------------------------------------------------------- */
+/* ---- managing ---------------------------------------------------------- */
 
 enum evd_change {
 	EVD_CHANGE_ADDED = 0,

@@ -85,7 +85,7 @@ wait_for eventctl status kitchen
 show eventctl post kitchen light on
 show eventctl post kitchen radio "the news"
 
-tell "A delayed post is due later; until then its timer can be seen, or cancelled."
+tell "A delayed post is due later; until then its timer can be seen."
 show eventctl delay kitchen tea "it has drawn" --in 1s
 show eventctl timers
 wait "$client"
@@ -99,7 +99,8 @@ show eventctl call ping run 500000
 tell "A session that fails is its own failure; its supervisor starts it again."
 show eventctl post thumbs/worker1 make "7 bad.crash"
 wait_for grep -q session.restarts "$dir/log"
-grep -m 1 session.restarts "$dir/log" | sed -e 's/ stack traceback.*/.../' -e 's/^/  /'
+grep -m 1 session.restarts "$dir/log" |
+	sed -e 's/ stack traceback.*/.../' -e 's/^/  /'
 wait_for is_up thumbs/worker1
 show eventctl status thumbs/worker1
 

@@ -39,7 +39,7 @@ now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* ---- the end of a run ---------------------------------------------------- */
+/* ---- the end of a run -------------------------------------------------- */
 
 static int
 answer(struct evd_ctx *ctx, uint64_t call, int status, const char *text)
@@ -73,7 +73,7 @@ give_up(struct evd_ctx *ctx, struct player *p, int r)
 	return answer(ctx, call, EVD_STATUS_HANDLER, text);
 }
 
-/* ---- playing ------------------------------------------------------------- */
+/* ---- playing ----------------------------------------------------------- */
 
 static int
 serve(struct evd_ctx *ctx, struct player *p, enum mode mode, uint64_t id)
@@ -150,7 +150,7 @@ on_pong_by_alias(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	return next_round(ctx, state, BY_ALIAS, m->from);
 }
 
-/* ---- starting a run ------------------------------------------------------ */
+/* ---- starting a run ---------------------------------------------------- */
 
 static int
 begin(struct evd_ctx *ctx, struct player *p, const struct evd_message *m,
@@ -196,7 +196,7 @@ on_run_by_alias(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	return begin(ctx, state, m, BY_ALIAS);
 }
 
-/* ---- the session --------------------------------------------------------- */
+/* ---- the session ------------------------------------------------------- */
 
 static int
 start(struct evd_ctx *ctx, void **state)

@@ -39,7 +39,7 @@ struct rig {
 
 static struct rig the_rig; /* it is large */
 
-/* ---- kernel and loops ---------------------------------------------------- */
+/* ---- kernel and loops -------------------------------------------------- */
 
 static struct rig *
 rig_new(const struct bench_case *c, unsigned n_loops,
@@ -77,7 +77,7 @@ rig_clock(struct rig *rig)
 		      (uint64_t)cpu.tv_nsec - rig->cpu_ns;
 }
 
-/* ---- the driver ---------------------------------------------------------- */
+/* ---- the driver -------------------------------------------------------- */
 
 static enum session_result
 driver_start(struct session *s)
@@ -200,7 +200,7 @@ rig_run(struct rig *rig, const char *alias, const char *event)
 	print_answer(rig);
 }
 
-/* ---- sessions ------------------------------------------------------------ */
+/* ---- sessions ---------------------------------------------------------- */
 
 static char *
 beside_this_program(const char *name)
@@ -261,7 +261,7 @@ add_session(struct rig *rig, unsigned loop, const char *alias,
 	return s;
 }
 
-/* ---- scenarios ----------------------------------------------------------- */
+/* ---- scenarios --------------------------------------------------------- */
 
 static void
 pingpong(const struct bench_case *c)

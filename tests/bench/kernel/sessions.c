@@ -52,7 +52,7 @@ struct state {
 	double insert_ns, cancel_ns, timer_size;
 };
 
-/* ---- small things -------------------------------------------------------- */
+/* ---- small things ------------------------------------------------------ */
 
 static uint64_t
 clock_ns(clockid_t clock)
@@ -221,7 +221,7 @@ on_event_either(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 			     : on_event(ctx, state, m);
 }
 
-/* ---- ring-*, budget-*: tokens go round a ring of sessions ---------------- */
+/* ---- ring-*, budget-*: tokens go round a ring of sessions -------------- */
 
 static int
 on_ring(struct evd_ctx *ctx, void *state, const struct evd_message *m)
@@ -266,7 +266,7 @@ on_token(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	return finish(ctx, s, s->tokens * s->n * s->size);
 }
 
-/* ---- many-to-one-8, drain-*: posts to a sink that checks their order ----- */
+/* ---- many-to-one-8, drain-*: posts to a sink that checks their order --- */
 
 static int
 on_sink(struct evd_ctx *ctx, void *state, const struct evd_message *m)
@@ -347,7 +347,7 @@ on_fill_either(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 			     : on_fill(ctx, state, m);
 }
 
-/* ---- timers-1m ----------------------------------------------------------- */
+/* ---- timers-1m --------------------------------------------------------- */
 
 static int
 timers_set(struct evd_ctx *ctx, struct state *s, uint64_t from_ms,
@@ -433,7 +433,7 @@ on_tick(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 		late_p99_us(s));
 }
 
-/* ---- the plugin ---------------------------------------------------------- */
+/* ---- the plugin -------------------------------------------------------- */
 
 static int
 start(struct evd_ctx *ctx, void **state)

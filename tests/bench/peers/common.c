@@ -22,7 +22,7 @@
 struct bench *the_bench;
 pid_t main_pid;
 
-/* ---- clock, histogram --------------------------------------------------- */
+/* ---- clock, histogram -------------------------------------------------- */
 
 static uint64_t
 clock_ns(clockid_t c)
@@ -81,7 +81,7 @@ hist_us(const struct hist *h, double q)
 	return 0;
 }
 
-/* ---- helpers for peers -------------------------------------------------- */
+/* ---- helpers for peers ------------------------------------------------- */
 
 void
 die(const char *fmt, ...)

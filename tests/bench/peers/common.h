@@ -24,7 +24,7 @@ enum {
 	HIST_BUCKETS = 64 * 59,
 };
 
-/* ---- clock, histogram --------------------------------------------------- */
+/* ---- clock, histogram -------------------------------------------------- */
 
 uint64_t now_ns(void);           /* CLOCK_MONOTONIC */
 uint64_t proc_cpu_ns(pid_t pid); /* user+sys of all threads of pid */
@@ -37,7 +37,7 @@ struct hist {
 void hist_add(struct hist *h, uint64_t ns);
 double hist_us(const struct hist *h, double q); /* quantile, in us */
 
-/* ---- the run, in memory shared by all roles ----------------------------- */
+/* ---- the run, in memory shared by all roles ---------------------------- */
 
 enum role_kind {
 	PRODUCER,
@@ -118,7 +118,7 @@ struct peer {
 	bool acks;        /* producer() heeds b->sync: offers sync-8 */
 };
 
-/* ---- for peers ---------------------------------------------------------- */
+/* ---- for peers --------------------------------------------------------- */
 
 void die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 #define CHECK(x)                                                      \

@@ -30,7 +30,7 @@ start(struct bench *b)
 		spawn(b, (const char *[]){"beanstalkd", "-l", addr, NULL});
 }
 
-/* ---- buffered connection ------------------------------------------------ */
+/* ---- buffered connection ----------------------------------------------- */
 
 struct link {
 	int fd;
@@ -184,7 +184,7 @@ answers(struct bench *b)
 	return ok;
 }
 
-/* ---- one way ------------------------------------------------------------ */
+/* ---- one way ----------------------------------------------------------- */
 
 static void
 producer(struct bench *b, struct role *r)
@@ -257,7 +257,7 @@ consumer(struct bench *b, struct role *r)
 	}
 }
 
-/* ---- request and reply -------------------------------------------------- */
+/* ---- request and reply ------------------------------------------------- */
 
 static void
 caller(struct bench *b, struct role *r)
@@ -311,7 +311,7 @@ responder(struct bench *b, struct role *r)
 	}
 }
 
-/* ---- the server alone --------------------------------------------------- */
+/* ---- the server alone -------------------------------------------------- */
 
 /* "use NAME" answers "USING NAME": an echo of 64 bytes. */
 static const char tube[] =
@@ -373,7 +373,7 @@ durable(struct bench *b, struct role *r)
 	posts(b, r, true);
 }
 
-/* ---- idle connections --------------------------------------------------- */
+/* ---- idle connections -------------------------------------------------- */
 
 static int conn_fd[2000];
 

@@ -43,7 +43,7 @@ address(struct bench *b)
 	return a;
 }
 
-/* ---- servers ------------------------------------------------------------ */
+/* ---- servers ----------------------------------------------------------- */
 
 static void
 daemon_start(struct bench *b)
@@ -153,7 +153,7 @@ answers(struct bench *b)
 	return r >= 0;
 }
 
-/* ---- one way ------------------------------------------------------------ */
+/* ---- one way ----------------------------------------------------------- */
 
 static void
 append_bytes(sd_bus_message *m, const void *buf, size_t n)
@@ -245,7 +245,7 @@ consumer(struct bench *b, struct role *r)
 	serve(bus, &x.end);
 }
 
-/* ---- request and reply -------------------------------------------------- */
+/* ---- request and reply ------------------------------------------------- */
 
 static void
 caller(struct bench *b, struct role *r)
@@ -301,7 +301,7 @@ responder(struct bench *b, struct role *r)
 	serve(bus, &never);
 }
 
-/* ---- the server alone: org.freedesktop.DBus.GetId ------------------------ */
+/* ---- the server alone: org.freedesktop.DBus.GetId ---------------------- */
 
 #define BUS \
 	"org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus"
@@ -350,7 +350,7 @@ echo_pipe(struct bench *b, struct role *r)
 	}
 }
 
-/* ---- idle connections --------------------------------------------------- */
+/* ---- idle connections -------------------------------------------------- */
 
 static sd_bus *idle[2000];
 

@@ -105,7 +105,7 @@ take(struct evd *c, int type)
 	return e;
 }
 
-/* ---- one way ------------------------------------------------------------ */
+/* ---- one way ----------------------------------------------------------- */
 
 static void
 producer(struct bench *b, struct role *r)
@@ -142,7 +142,7 @@ consumer(struct bench *b, struct role *r)
 	TRY(c, evd_flush(c));
 }
 
-/* ---- request and reply -------------------------------------------------- */
+/* ---- request and reply ------------------------------------------------- */
 
 static void
 call_loop(struct bench *b, struct role *r, const char *alias)
@@ -219,7 +219,7 @@ echo_pipe(struct bench *b, struct role *r)
 	}
 }
 
-/* ---- idle connections --------------------------------------------------- */
+/* ---- idle connections -------------------------------------------------- */
 
 static struct evd *idle[2000];
 

@@ -54,7 +54,7 @@ start(struct bench *b)
 			 path_in(b, "mosquitto.conf"), NULL});
 }
 
-/* ---- client ------------------------------------------------------------- */
+/* ---- client ------------------------------------------------------------ */
 
 struct client {
 	struct mosquitto *m;
@@ -165,7 +165,7 @@ answers(struct bench *b)
 	return ok;
 }
 
-/* ---- one way ------------------------------------------------------------ */
+/* ---- one way ----------------------------------------------------------- */
 
 static void
 producer(struct bench *b, struct role *r)
@@ -203,7 +203,7 @@ consumer(struct bench *b, struct role *r)
 		turn(&c, -1);
 }
 
-/* ---- request and reply -------------------------------------------------- */
+/* ---- request and reply ------------------------------------------------- */
 
 static void
 caller(struct bench *b, struct role *r)
@@ -244,7 +244,7 @@ responder(struct bench *b, struct role *r)
 		turn(&c, -1);
 }
 
-/* ---- the server alone --------------------------------------------------- */
+/* ---- the server alone -------------------------------------------------- */
 
 static void
 echo(struct bench *b, struct role *r)
@@ -283,7 +283,7 @@ echo_pipe(struct bench *b, struct role *r)
 	}
 }
 
-/* ---- idle connections --------------------------------------------------- */
+/* ---- idle connections -------------------------------------------------- */
 
 static struct client idle[2000];
 

@@ -56,7 +56,7 @@ sock(int domain, int proto)
 	return s;
 }
 
-/* ---- the forwarder ------------------------------------------------------ */
+/* ---- the forwarder ----------------------------------------------------- */
 
 static void
 forward(struct bench *b, int in, int out)
@@ -115,7 +115,7 @@ attach(struct bench *b, int s, bool producer)
 		OK(nn_connect(s, url(b, "link")));
 }
 
-/* ---- one way ------------------------------------------------------------ */
+/* ---- one way ----------------------------------------------------------- */
 
 static void
 producer(struct bench *b, struct role *r)
@@ -157,7 +157,7 @@ consumer(struct bench *b, struct role *r)
 	}
 }
 
-/* ---- request and reply -------------------------------------------------- */
+/* ---- request and reply ------------------------------------------------- */
 
 static void
 caller(struct bench *b, struct role *r)

@@ -97,7 +97,7 @@ connect_to(struct bench *b, bool asap)
 	return c;
 }
 
-/* ---- one way ------------------------------------------------------------ */
+/* ---- one way ----------------------------------------------------------- */
 
 static void
 producer(struct bench *b, struct role *r)
@@ -141,7 +141,7 @@ consumer(struct bench *b, struct role *r)
 		;
 }
 
-/* ---- request and reply -------------------------------------------------- */
+/* ---- request and reply ------------------------------------------------- */
 
 static void
 caller(struct bench *b, struct role *r)
@@ -180,7 +180,7 @@ responder(struct bench *b, struct role *r)
 		pause();
 }
 
-/* ---- the server alone --------------------------------------------------- */
+/* ---- the server alone -------------------------------------------------- */
 
 static void
 echo(struct bench *b, struct role *r)
@@ -269,7 +269,7 @@ durable(struct bench *b, struct role *r)
 	drain();
 }
 
-/* ---- idle connections --------------------------------------------------- */
+/* ---- idle connections -------------------------------------------------- */
 
 static int conn_fd[2000];
 

@@ -28,7 +28,7 @@ one_by_one(struct bench *b)
 	return strstr(b->peer->name, "-1") != NULL;
 }
 
-/* ---- raw-unix: frame = u32 length, payload ------------------------------ */
+/* ---- raw-unix: frame = u32 length, payload ----------------------------- */
 
 static void
 unix_producer(struct bench *b, struct role *r)
@@ -104,7 +104,7 @@ unix_responder(struct bench *b, struct role *r)
 	}
 }
 
-/* ---- raw-broker: frame = u32 length, u32 mailbox, payload ---------------- */
+/* ---- raw-broker: frame = u32 length, u32 mailbox, payload -------------- */
 
 enum {
 	HEAD = 8,
@@ -545,7 +545,7 @@ broker_open(struct bench *b, int i)
 	return 1;
 }
 
-/* ---- raw-disk ----------------------------------------------------------- */
+/* ---- raw-disk ---------------------------------------------------------- */
 
 static void
 disk_durable(struct bench *b, struct role *r)

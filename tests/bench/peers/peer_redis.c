@@ -99,7 +99,7 @@ answers(struct bench *b)
 	return ok;
 }
 
-/* ---- one way ------------------------------------------------------------ */
+/* ---- one way ----------------------------------------------------------- */
 
 /* In fan-10 each consumer of a list has its own list. */
 static const char *
@@ -229,7 +229,7 @@ consumer(struct bench *b, struct role *r)
 	}
 }
 
-/* ---- request and reply -------------------------------------------------- */
+/* ---- request and reply ------------------------------------------------- */
 
 /*
  * Lists: push the request and wait for the reply in one write.  Pub/sub needs
@@ -297,7 +297,7 @@ responder(struct bench *b, struct role *r)
 	exchange(b, r, "req", "rep", false);
 }
 
-/* ---- the server alone --------------------------------------------------- */
+/* ---- the server alone -------------------------------------------------- */
 
 static void
 echo(struct bench *b, struct role *r)
@@ -376,7 +376,7 @@ durable(struct bench *b, struct role *r)
 	posts(b, r, true);
 }
 
-/* ---- idle connections --------------------------------------------------- */
+/* ---- idle connections -------------------------------------------------- */
 
 static redisContext *idle[2000];
 

@@ -60,7 +60,7 @@ sock(int type)
 	return s;
 }
 
-/* ---- the proxy ---------------------------------------------------------- */
+/* ---- the proxy --------------------------------------------------------- */
 
 static void
 proxy_main(struct bench *b)
@@ -89,7 +89,7 @@ answers(struct bench *b)
 	return a >= 0 && c >= 0;
 }
 
-/* ---- one way ------------------------------------------------------------ */
+/* ---- one way ----------------------------------------------------------- */
 
 static void
 producer(struct bench *b, struct role *r)
@@ -150,7 +150,7 @@ consumer(struct bench *b, struct role *r)
 	}
 }
 
-/* ---- request and reply -------------------------------------------------- */
+/* ---- request and reply ------------------------------------------------- */
 
 static void
 caller(struct bench *b, struct role *r)

@@ -7,7 +7,7 @@
 
 #include "../bench.h"
 
-/* ---- actors, a run queue, messages from a free list ---------------------- */
+/* ---- actors, a run queue, messages from a free list -------------------- */
 
 struct actor;
 
@@ -89,7 +89,7 @@ run(void)
 	}
 }
 
-/* ---- names: open addressing, the hash beside the pointer ----------------- */
+/* ---- names: open addressing, the hash beside the pointer --------------- */
 
 static struct slot {
 	uint64_t hash;
@@ -146,7 +146,7 @@ name_find(const char *name, size_t size)
 	return NULL;
 }
 
-/* ---- scenarios ----------------------------------------------------------- */
+/* ---- scenarios --------------------------------------------------------- */
 
 static bool
 handled(struct actor *a, struct message *m, struct message **out)

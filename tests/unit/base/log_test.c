@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-/* ---- a journal of our own, and a stderr to read ------------------------- */
+/* ---- a journal of our own, and a stderr to read ------------------------ */
 
 static struct {
 	char text[16384]; /* fields, each with a newline */
@@ -120,7 +120,7 @@ log_here(int i)
 	log_warn("test.here", "i=%d", i);
 }
 
-/* ---- text --------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------- */
 
 static void
 test_text_has_time_level_event_and_fields(void **state)
@@ -190,7 +190,7 @@ test_errno_survives(void **state)
 	assert_int_equal(errno, ENOTTY);
 }
 
-/* ---- limits ------------------------------------------------------------- */
+/* ---- limits ------------------------------------------------------------ */
 
 static void
 test_a_site_is_limited_and_says_what_was_left_out(void **state)
@@ -248,7 +248,7 @@ test_threads_share_a_sites_limit_and_count(void **state)
 	assert_int_equal(n_lines(), LOG_BURST + 1);
 }
 
-/* ---- the journal -------------------------------------------------------- */
+/* ---- the journal ------------------------------------------------------- */
 
 static void
 test_the_journal_gets_fields(void **state)

@@ -294,7 +294,7 @@ test_hashes_differ_between_tables(void **state)
 	aliases_deinit(&other);
 }
 
-/* ---- stress: readers while names come, go and the table is rebuilt ------- */
+/* ---- stress: readers while names come, go and the table is rebuilt ----- */
 
 enum { N_READERS = 3, N_FIXED = 300, N_PASSING = 20000 };
 

@@ -161,7 +161,7 @@ test_join_refuses_one_reader_too_many(void **state)
 	epoch_deinit(&e);
 }
 
-/* ---- stress: readers follow pointers that writers replace and retire ----- */
+/* ---- stress: readers follow pointers that writers replace and retire --- */
 
 enum { N_READERS = 4, N_WRITERS = 2, N_CELLS = 8, N_CHANGES = 20000 };
 

@@ -234,7 +234,7 @@ test_a_crowd_moves_down_in_portions(void **state)
 	free(all);
 }
 
-/* ---- against a model: an array that is searched -------------------------- */
+/* ---- against a model: an array that is searched ------------------------ */
 
 enum { MODEL_N = 400, MODEL_STEPS = 60000 };
 

@@ -21,7 +21,7 @@ start_example(struct rig *rig, struct session_spec *spec)
 		fail_msg("%s", rig_reason(s));
 }
 
-/* ---- greeter ------------------------------------------------------------- */
+/* ---- greeter ----------------------------------------------------------- */
 
 static void
 test_greeter(void **state)
@@ -42,7 +42,7 @@ test_greeter(void **state)
 	assert_int_equal(rig->status, EVD_STATUS_HANDLER);
 }
 
-/* ---- thumbs -------------------------------------------------------------- */
+/* ---- thumbs ------------------------------------------------------------ */
 
 static void
 start_thumbs(struct rig *rig)
@@ -109,7 +109,7 @@ test_thumbs_survives_a_worker_that_crashes(void **state)
 		"0 waiting, 0 running, 2 done, 1 failed");
 }
 
-/* ---- debouncer ----------------------------------------------------------- */
+/* ---- debouncer --------------------------------------------------------- */
 
 static void
 start_debouncer(struct rig *rig)
@@ -172,7 +172,7 @@ test_debouncer_needs_a_target(void **state)
 		"[Params] needs target=");
 }
 
-/* ---- watchdog ------------------------------------------------------------ */
+/* ---- watchdog ---------------------------------------------------------- */
 
 static void
 test_watchdog_reports_changes_once(void **state)
@@ -209,7 +209,7 @@ test_watchdog_reports_changes_once(void **state)
 	session_stop(target);
 }
 
-/* ---- ping and pong ------------------------------------------------------- */
+/* ---- ping and pong ----------------------------------------------------- */
 
 static void
 start_players(struct rig *rig)

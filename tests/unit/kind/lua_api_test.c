@@ -143,7 +143,7 @@ test_limits_of_names_and_payloads(void **state)
 	assert_int_equal(rig->n_events, 2);
 }
 
-/* ---- replies ------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------- */
 
 static void
 test_reply_counts_once(void **state)
@@ -252,7 +252,7 @@ test_deferred_calls_die_with_the_session(void **state)
 	assert_int_equal(rig->status, EVD_STATUS_DIED);
 }
 
-/* ---- itself -------------------------------------------------------------- */
+/* ---- itself ------------------------------------------------------------ */
 
 static void
 test_self_aliases_and_params(void **state)

@@ -191,7 +191,7 @@ test_table_is_no_reply_to_a_post(void **state)
 	assert_string_equal(session_state_word(s), "up");
 }
 
-/* ---- scripts that do not even start -------------------------------------- */
+/* ---- scripts that do not even start ------------------------------------ */
 
 static void
 test_syntax_error_has_file_and_line(void **state)

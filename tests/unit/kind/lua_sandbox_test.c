@@ -198,7 +198,7 @@ test_xpcall_may_wait(void **state)
 	rig_expect(rig, "a", "x", "", "e");
 }
 
-/* ---- require ------------------------------------------------------------- */
+/* ---- require ----------------------------------------------------------- */
 
 static void
 write_module(struct rig *rig, const char *name, const char *text)

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "kernel/spec.h"
 
-/* ---- the fake session ------------------------------------------------------ */
+/* ---- the fake session -------------------------------------------------- */
 
 static enum session_result
 fake_start(struct session *s)
@@ -112,7 +112,7 @@ fake_hosted(struct rig *rig, unsigned loop, const char *alias)
 	return s;
 }
 
-/* ---- the daemon's side ------------------------------------------------------- */
+/* ---- the daemon's side ------------------------------------------------- */
 
 uint64_t
 rig_now(void)
@@ -245,7 +245,7 @@ rig_conn(struct rig *rig, unsigned loop)
 	return container_of(conns->prev, struct conn, link);
 }
 
-/* ---- the client's side --------------------------------------------------------- */
+/* ---- the client's side ------------------------------------------------- */
 
 struct client *
 client_open(struct rig *rig, unsigned loop)
@@ -431,7 +431,7 @@ client_ask(struct client *c, Eventd__V1__Request *r)
 	return r->id;
 }
 
-/* ---- what the daemon says -------------------------------------------------------- */
+/* ---- what the daemon says ---------------------------------------------- */
 
 static void
 read_some(struct client *c)

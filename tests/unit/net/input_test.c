@@ -7,7 +7,7 @@
 
 #include "fixture.h"
 
-/* ---- bytes ----------------------------------------------------------------- */
+/* ---- bytes ------------------------------------------------------------- */
 
 static void
 test_garbage_ends_the_connection(void **state)
@@ -189,7 +189,7 @@ test_many_posts_in_one_frame(void **state)
 	client_free(c);
 }
 
-/* ---- what frames hold ------------------------------------------------------- */
+/* ---- what frames hold -------------------------------------------------- */
 
 /* One part of field @field with body @body, as a frame. */
 static void
@@ -331,7 +331,7 @@ test_fields_missing_twice_and_of_wrong_types(void **state)
 	assert_int_equal(atomic_load(&rig->kernel.sessions.n), 1);
 }
 
-/* ---- posts ------------------------------------------------------------------- */
+/* ---- posts ------------------------------------------------------------- */
 
 static void
 test_a_gap_in_the_sequence_ends_the_connection(void **state)
@@ -512,7 +512,7 @@ test_references_have_a_limit(void **state)
 	client_free(c);
 }
 
-/* ---- calls ------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------- */
 
 static void
 test_a_call_is_answered(void **state)
@@ -605,7 +605,7 @@ test_a_forged_reply_is_counted_and_ignored(void **state)
 	client_free(d);
 }
 
-/* ---- backlog ----------------------------------------------------------------- */
+/* ---- backlog ----------------------------------------------------------- */
 
 /* A million requests, their answers unread: little is held, and all are
  * answered once they are read. */

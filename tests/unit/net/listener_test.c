@@ -90,7 +90,7 @@ dial(const char *path)
 	return fd;
 }
 
-/* ---- the file ----------------------------------------------------------------- */
+/* ---- the file ---------------------------------------------------------- */
 
 static void
 test_the_file_has_its_mode_and_goes_at_the_end(void **state)
@@ -215,7 +215,7 @@ test_a_passed_socket_keeps_its_file(void **state)
 	assert_int_equal(access(p->path, F_OK), 0);
 }
 
-/* ---- accepting ------------------------------------------------------------------ */
+/* ---- accepting --------------------------------------------------------- */
 
 static void
 test_connections_are_dealt_out(void **state)
@@ -313,7 +313,7 @@ test_without_descriptors_it_rests_and_recovers(void **state)
 	stop(p);
 }
 
-/* ---- threads ------------------------------------------------------------------- */
+/* ---- threads ----------------------------------------------------------- */
 
 /* A client that blocks, for a daemon that runs. */
 static void

@@ -4,7 +4,7 @@
 
 #include "fixture.h"
 
-/* ---- acks ------------------------------------------------------------------- */
+/* ---- acks -------------------------------------------------------------- */
 
 static void
 test_acks_are_cumulative(void **state)
@@ -181,7 +181,7 @@ test_acks_in_any_order(void **state)
 	client_free(c);
 }
 
-/* ---- full mailboxes --------------------------------------------------------- */
+/* ---- full mailboxes ---------------------------------------------------- */
 
 static void
 test_no_wait_fails_with_full(void **state)
@@ -279,7 +279,7 @@ test_parked_posts_outlive_their_poster(void **state)
 	assert_int_equal(slow->n_run, 5);
 }
 
-/* ---- slow readers ----------------------------------------------------------- */
+/* ---- slow readers ------------------------------------------------------ */
 
 static void
 test_deliveries_wait_for_a_reader(void **state)

@@ -15,7 +15,7 @@
 	name.verb_case = EVENTD__V1__REQUEST__VERB_##CASE;     \
 	name.field = &field
 
-/* ---- list ------------------------------------------------------------------ */
+/* ---- list -------------------------------------------------------------- */
 
 static Eventd__V1__SessionList *
 list(struct client *c, const char *prefix, uint64_t after, uint32_t limit)
@@ -164,7 +164,7 @@ test_list_while_a_slot_changes_its_loop(void **state)
 	client_free(c);
 }
 
-/* ---- status ----------------------------------------------------------------- */
+/* ---- status ------------------------------------------------------------ */
 
 static void
 test_status_of_the_daemon(void **state)
@@ -253,7 +253,7 @@ test_status_of_a_session_that_dies_meanwhile(void **state)
 	client_free(c);
 }
 
-/* ---- gathering ---------------------------------------------------------------- */
+/* ---- gathering --------------------------------------------------------- */
 
 static void
 test_the_asker_leaves_before_the_answer(void **state)
@@ -322,7 +322,7 @@ test_requests_wait_for_a_stuck_loop(void **state)
 	client_free(d);
 }
 
-/* ---- time ---------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------- */
 
 static Eventd__V1__Response *
 set_delay(struct client *c, const char *alias, const char *event, uint64_t ms,
@@ -550,7 +550,7 @@ test_a_search_in_many_timers_is_cut_into_pages(void **state)
 	client_free(c);
 }
 
-/* ---- managing ------------------------------------------------------------------- */
+/* ---- managing ---------------------------------------------------------- */
 
 static void
 test_restart(void **state)
