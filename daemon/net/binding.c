@@ -8,111 +8,12 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "envelope.h"
+#include "net/inbound.h"
 #include "net/mailslot.h"
 #include "parts.h"
 #include "verb/gather.h"
 
-/* ---- calls delivered to the client -------------------------------------------- */
-
-static int
-inbound_grow(struct conn *c)
-{
-	uint32_t room = c->inbound_room ? c->inbound_room * 2 : 16;
-	struct inbound *ring = calloc(room, sizeof(*ring));
-
-	if (!ring)
-		return -1;
-	for (uint32_t i = 0; i < c->inbound_room; i++)
-		if (c->inbound[i].handle)
-			ring[c->inbound[i].handle % room] = c->inbound[i];
-	free(c->inbound);
-	c->inbound = ring;
-	c->inbound_room = room;
-	return 0;
-}
-
-/* A handle for @call, which comes with the next delivery of @b. When the ring
- * is at its largest and its place is still taken, the oldest call is answered
- * for the client: it kept it too long. */
-static uint64_t
-inbound_add(const struct binding *b, uint64_t call)
-{
-	static const char text[] = "the consumer left too many calls open";
-	struct conn *c = b->conn;
-	uint64_t handle = c->last_handle + 1;
-	struct inbound *slot = NULL;
-
-	while (!slot || slot->handle) {
-		if (c->inbound_room)
-			slot = &c->inbound[handle % c->inbound_room];
-		if (slot && !slot->handle)
-			break;
-		if (c->inbound_room < CONN_INBOUND_MAX && !inbound_grow(c)) {
-			slot = NULL;
-			continue;
-		}
-		if (!slot)
-			return 0; /* out of memory */
-		sched_reply(&c->loop->sched, slot->call, EVD_STATUS_LIMIT, text,
-			sizeof(text) - 1);
-		slot->handle = 0;
-	}
-	slot->handle = handle;
-	slot->call = call;
-	slot->binding = b->number;
-	slot->delivery = b->lease.delivered + 1;
-	c->last_handle = handle;
-	return handle;
-}
-
-uint64_t
-inbound_take(struct conn *c, uint64_t handle)
-{
-	struct inbound *slot;
-
-	if (!handle || !c->inbound_room)
-		return 0;
-	slot = &c->inbound[handle % c->inbound_room];
-	if (slot->handle != handle)
-		return 0;
-	slot->handle = 0;
-	return slot->call;
-}
-
-/* What @b was delivered and has not settled goes to another consumer. */
-static void
-inbound_abandon(const struct binding *b)
-{
-	static const char text[] = "the consumer unbound before it answered";
-	struct conn *c = b->conn;
-
-	for (uint32_t i = 0; i < c->inbound_room; i++) {
-		struct inbound *slot = &c->inbound[i];
-
-		if (!slot->handle || slot->binding != b->number ||
-			slot->delivery <= b->lease.settled)
-			continue;
-		sched_reply(&c->loop->sched, slot->call, EVD_STATUS_DIED, text,
-			sizeof(text) - 1);
-		slot->handle = 0;
-	}
-}
-
-static void
-inbound_drop(struct conn *c)
-{
-	static const char text[] = "the consumer disconnected";
-
-	for (uint32_t i = 0; i < c->inbound_room; i++)
-		if (c->inbound[i].handle)
-			sched_reply(&c->loop->sched, c->inbound[i].call,
-				EVD_STATUS_DIED, text, sizeof(text) - 1);
-	free(c->inbound);
-	c->inbound = NULL;
-	c->inbound_room = 0;
-}
-
-/* ---- the session of a binding ---------------------------------------------------- */
+/* ---- the session of a binding ------------------------------------------ */
 
 static void
 write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
@@ -146,7 +47,8 @@ deliver(struct binding *b, const struct msg *m)
 	if (!conn_takes_deliveries(b->conn))
 		return false;
 	if (m->call) {
-		handle = inbound_add(b, m->call);
+		handle = inbound_add(
+			b->conn, m->call, b->number, b->lease.delivered + 1);
 		if (!handle)
 			return false; /* out of memory; settles retry */
 	}
@@ -226,7 +128,7 @@ binding_peer(struct session *s)
 	return b->conn;
 }
 
-/* ---- the table of a connection ------------------------------------------- */
+/* ---- the table of a connection ----------------------------------------- */
 
 /* They are sorted by number: the first whose is not below @number. */
 static uint32_t
@@ -353,7 +255,7 @@ binding_leave(struct binding *b)
 		sched_note(&b->conn->loop->sched, farewell);
 }
 
-/* ---- the end of a mailslot at its consumer ------------------------------- */
+/* ---- the end of a mailslot at its consumer ----------------------------- */
 
 bool
 binding_deliver(struct session *conn, uint64_t token, const struct msg *m)
@@ -391,7 +293,7 @@ binding_dismissed(struct conn *c, struct binding *b, int status)
 					: "the session has ended or failed");
 	notice.what_case = EVENTD__V1__NOTICE__WHAT_UNBOUND;
 	notice.unbound = &unbound;
-	inbound_abandon(b);
+	inbound_abandon(c, b->number, b->lease.settled);
 	binding_remove(c, b);
 	conn_send_message(c, FRAME_NOTICE, &notice.base);
 }
@@ -452,7 +354,7 @@ settle_mail(struct binding *b, uint64_t upto)
 	sched_note(&b->conn->loop->sched, m);
 }
 
-/* ---- bind ---------------------------------------------------------------- */
+/* ---- bind -------------------------------------------------------------- */
 
 /* A bind, on its way to the home of the alias's holder and back. */
 struct bind_request {
@@ -704,7 +606,7 @@ binding_bind(struct peer *p, uint64_t id, const Eventd__V1__Bind *bind)
 	p->ops->respond(p, &response);
 }
 
-/* ---- unbind -------------------------------------------------------------- */
+/* ---- unbind ------------------------------------------------------------ */
 
 /* args: the connection, the token */
 static bool
@@ -723,7 +625,7 @@ unbind_mail(struct conn *c, uint64_t id, struct binding *b)
 {
 	struct gather *g = gather_new(&c->peer, id);
 
-	inbound_abandon(b);
+	inbound_abandon(c, b->number, b->lease.settled);
 	if (g) {
 		g->only = b->slot;
 		g->args[0] = c->session->id;
@@ -754,7 +656,7 @@ binding_unbind(struct peer *p, uint64_t id, uint64_t number)
 	}
 }
 
-/* ---- what the connection tells its bindings ------------------------------ */
+/* ---- what the connection tells its bindings ---------------------------- */
 
 bool
 binding_settle(struct conn *c, uint64_t number, uint64_t upto)

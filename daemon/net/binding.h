@@ -43,12 +43,10 @@ void bindings_wake(struct conn *c);
 /* The connection ends: stop their sessions, leave the mailslots, answer the
  * calls left over. */
 void bindings_drop(struct conn *c);
-/* The call that the client knows as @handle, once; 0: none. */
-uint64_t inbound_take(struct conn *c, uint64_t handle);
 /* The connection whose own session @s of kind "client" is, else NULL. */
 struct conn *binding_peer(struct session *s);
 
-/* ---- for mailslots ------------------------------------------------------- */
+/* ---- for mailslots ----------------------------------------------------- */
 
 /* Write @m, which is borrowed, to the binding @token of the connection @conn
  * of this loop; false: not now, the binding will wake the mailslot. */

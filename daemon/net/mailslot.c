@@ -15,7 +15,7 @@ home_of(const struct session *t)
 	return atomic_load_explicit(&t->home, memory_order_relaxed);
 }
 
-/* ---- consumers ----------------------------------------------------------- */
+/* ---- consumers --------------------------------------------------------- */
 
 static struct consumer *
 consumer_free(struct sched *s, struct consumer *c)
@@ -82,7 +82,7 @@ consumer_dismiss(struct mailslot *slot, struct consumer *c, int status)
 	sched_note(s, farewell);
 }
 
-/* ---- delivery ------------------------------------------------------------ */
+/* ---- delivery ---------------------------------------------------------- */
 
 /* To another loop goes a copy; @m stays here until it is settled. */
 static bool
@@ -131,7 +131,7 @@ mailslot_run(struct session *t, struct msg *m)
 	return SESSION_LEASED;
 }
 
-/* ---- the session --------------------------------------------------------- */
+/* ---- the session ------------------------------------------------------- */
 
 static enum session_result
 mailslot_start(struct session *t)
@@ -248,7 +248,7 @@ const struct session_ops mailslot_ops = {
 	.renew = mailslot_renew,
 };
 
-/* ---- attach and detach --------------------------------------------------- */
+/* ---- attach and detach ------------------------------------------------- */
 
 static int
 explain_down(const struct session *t, char *text, size_t size)

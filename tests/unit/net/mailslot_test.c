@@ -121,7 +121,7 @@ post_three(struct rig *rig)
 		test(*state, FAR);            \
 	}
 
-/* ---- delivery ---------------------------------------------------------------- */
+/* ---- delivery ---------------------------------------------------------- */
 
 static void
 test_what_waited_comes_in_order(struct rig *rig, unsigned loop)
@@ -228,7 +228,7 @@ test_posts_park_until_there_is_a_consumer(struct rig *rig, unsigned loop)
 }
 NEAR_AND_FAR(test_posts_park_until_there_is_a_consumer)
 
-/* ---- the end of a consumer --------------------------------------------------- */
+/* ---- the end of a consumer --------------------------------------------- */
 
 static void
 test_the_next_gets_first_what_the_dead_held(struct rig *rig, unsigned loop)
@@ -392,7 +392,7 @@ test_a_note_to_nobody_answers_its_call(void **state)
 	client_free(caller);
 }
 
-/* ---- bind --------------------------------------------------------------------- */
+/* ---- bind -------------------------------------------------------------- */
 
 static void
 test_a_second_bind_is_told_who_is_there(struct rig *rig, unsigned loop)
@@ -516,7 +516,7 @@ test_bind_and_unbind_without_waiting(struct rig *rig, unsigned loop)
 }
 NEAR_AND_FAR(test_bind_and_unbind_without_waiting)
 
-/* ---- the session changes -------------------------------------------------------- */
+/* ---- the session changes ----------------------------------------------- */
 
 static void
 test_a_restart_keeps_the_consumer(struct rig *rig, unsigned loop)
