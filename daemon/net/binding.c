@@ -169,13 +169,15 @@ binding_insert(struct conn *c, struct binding *b)
 	c->n_bindings++;
 }
 
+/* The number stands in its low bits, see bind_mail(). */
 static struct binding *
 binding_of_token(const struct conn *c, uint64_t token)
 {
-	for (uint32_t i = 0; i < c->n_bindings; i++)
-		if (c->bindings[i]->token == token)
-			return c->bindings[i];
-	return NULL;
+	uint32_t i = binding_index(c, token & UINT16_MAX);
+
+	return i != UINT32_MAX && c->bindings[i]->token == token
+		       ? c->bindings[i]
+		       : NULL;
 }
 
 static int
@@ -474,7 +476,7 @@ bind_mail(struct conn *c, uint64_t number, struct consumer_init *wish,
 	if (!b)
 		return EVD_STATUS_NO_MEMORY;
 	b->slot = slot;
-	b->token = wish->token = ++c->last_token;
+	b->token = wish->token = ++c->last_token << 16 | number;
 	b->farewell = note_new(b, MAIL_DETACH);
 	if (!b->farewell) {
 		binding_free(b);

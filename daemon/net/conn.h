@@ -111,7 +111,7 @@ struct conn {
 	uint32_t n_refs, refs_room;
 	struct binding **bindings;
 	uint32_t n_bindings, bindings_room;
-	uint64_t last_token;     /* of bindings to mailslots */
+	uint64_t last_token;     /* counts bindings to mailslots */
 	struct inbound *inbound; /* ring: handle modulo its size */
 	uint32_t inbound_room;
 	uint64_t last_handle;
@@ -127,7 +127,7 @@ void conn_close_all(struct loop *l);
 void conn_announce_closing(struct loop *l);
 unsigned conn_count(struct loop *l);
 
-/* ---- inside net/ --------------------------------------------------------- */
+/* ---- inside net/ ------------------------------------------------------- */
 
 /* No more is read or written; it goes at the end of the turn. */
 void conn_close(struct conn *c, const char *why);
