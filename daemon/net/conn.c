@@ -145,7 +145,7 @@ static enum session_result
 conn_session_run(struct session *s, struct msg *m)
 {
 	(void)s, (void)m;
-	return SESSION_CRASHED;
+	return SESSION_UNHANDLED;
 }
 
 static void
