@@ -117,6 +117,7 @@ delay_free(struct sched *s, struct delay *delay)
 	}
 	if (delay->alias)
 		alias_unref(&s->kernel->aliases, delay->alias);
+	s->delays.size -= delay->size;
 	slot_give(&s->delays, delay);
 	free(delay);
 }
@@ -171,9 +172,13 @@ delay_set(struct sched *s, struct session *owner, const struct delay_init *init,
 	struct delay *delay;
 	int r;
 
+	if (msg_charge(m) > DELAYS_SIZE_MAX - s->delays.size)
+		return DELAY_E_LIMIT;
 	r = delay_make(s, owner, init, &delay);
 	if (r)
 		return r;
+	delay->size = msg_charge(m);
+	s->delays.size += delay->size;
 	if (owner && !init->alias && init->to == owner->id) {
 		list_append(&owner->delays, &delay->owned);
 		owner->n_timers++;

@@ -21,18 +21,24 @@ struct delay {
 	uint64_t id;         /* 0: free */
 	uint64_t owner;      /* session that set it */
 	uint64_t repeat_ns;  /* 0: once */
+	uint64_t size;       /* bytes charged for its message */
 	bool wall;
 };
 
 struct delays {
 	struct delay **slots; /* a free one holds an odd number */
 	uint32_t n_slots, free, n;
+	uint64_t size; /* bytes charged */
 	uint64_t last; /* counts delays: the generation in ids */
 	unsigned sched;
 };
 
+/* Bytes that the delays of one scheduler hold, for they outlive whoever set
+ * them. */
+enum { DELAYS_SIZE_MAX = 256 << 20 };
+
 enum {
-	DELAY_E_LIMIT = 1, /* MaxTimers= is reached */
+	DELAY_E_LIMIT = 1, /* MaxTimers= or DELAYS_SIZE_MAX is reached */
 	DELAY_E_NO_ALIAS = 2,
 	DELAY_E_FIRED = 3, /* no such timer: fired, cancelled or never was */
 };

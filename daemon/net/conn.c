@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "frame.h"
 #include "net/binding.h"
 #include "net/mailslot.h"
 #include "parts.h"
@@ -286,6 +287,28 @@ conn_start(struct conn *c)
 	return 0;
 }
 
+void
+conn_turn_away(int fd, int status, const char *text)
+{
+	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
+	Eventd__V1__Error error = EVENTD__V1__ERROR__INIT;
+	uint8_t out[FRAME_HEAD_MAX + VERB_TEXT_MAX];
+	size_t size, head;
+	ssize_t n;
+
+	error.status = (uint32_t)status;
+	error.text = (char *)text;
+	frame.error = &error;
+	size = eventd__v1__frame__get_packed_size(&frame);
+	if (size <= VERB_TEXT_MAX) {
+		head = varint_put(out, size);
+		eventd__v1__frame__pack(&frame, out + head);
+		n = send(fd, out, head + size, MSG_NOSIGNAL | MSG_DONTWAIT);
+		(void)n; /* then it learns less */
+	}
+	close(fd);
+}
+
 int
 conn_open(struct loop *l, int fd)
 {
@@ -306,7 +329,8 @@ conn_open(struct loop *l, int fd)
 		r = conn_start(c);
 	}
 	if (r) {
-		close(fd);
+		conn_turn_away(fd, EVD_STATUS_LIMIT,
+			"out of memory, or MaxSessions= is reached");
 		free(c);
 		atomic_fetch_sub(&net->server->shared.n_connections, 1);
 		return err_pass(r);

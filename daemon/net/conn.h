@@ -118,6 +118,8 @@ struct conn {
 	char name[CONN_NAME_MAX];
 };
 
+/* Tell the client of @fd why it is not served, and close it. Any thread. */
+void conn_turn_away(int fd, int status, const char *text);
 /* Serve @fd, taken over whatever happens, on @l; its thread. */
 int conn_open(struct loop *l, int fd);
 /* Close every connection of this loop; they are gone some turns later, when

@@ -186,7 +186,8 @@ accepted(struct listener *l, int fd)
 		" hint=\"MaxConnections= in eventd.conf\"",
 		n);
 	atomic_fetch_sub(&l->server->shared.n_connections, 1);
-	close(fd);
+	conn_turn_away(fd, EVD_STATUS_LIMIT,
+		"MaxConnections= of eventd.conf is reached");
 }
 
 static void

@@ -112,9 +112,10 @@ delay_refused(struct peer *p, uint64_t id, const Eventd__V1__Delay *d, int r)
 		verb_refuse(p, id, EVD_STATUS_NO_ALIAS, text);
 	} else if (r == DELAY_E_LIMIT) {
 		snprintf(text, sizeof(text),
-			"%" PRIu32 " timers are set (MaxTimers= in "
-			"eventd.conf)",
-			s->kernel->limits.max_timers);
+			"%" PRIu32 " timers of %" PRIu64 " MiB are set, at "
+			"most %" PRIu32 " (MaxTimers= in eventd.conf) of %d",
+			s->delays.n, s->delays.size >> 20,
+			s->kernel->limits.max_timers, DELAYS_SIZE_MAX >> 20);
 		verb_refuse(p, id, EVD_STATUS_LIMIT, text);
 	} else {
 		verb_refuse(p, id, EVD_STATUS_NO_MEMORY, "out of memory");

@@ -237,14 +237,19 @@ static void
 test_connections_are_limited(void **state)
 {
 	struct place *p = *state;
-	char byte;
+	uint8_t bytes[200];
+	ssize_t n = -1;
 	int fds[3];
 
 	p->rig->server.max_connections = 2;
 	start(p);
 	for (int i = 0; i < 3; i++)
 		assert_true((fds[i] = dial(p->path)) >= 0);
-	RIG_UNTIL(p->rig, recv(fds[2], &byte, 1, 0) == 0);
+	RIG_UNTIL(p->rig, (n = recv(fds[2], bytes, sizeof(bytes), 0)) > 0);
+	assert_int_equal(bytes[0], n - 1);
+	assert_int_equal(bytes[1], 9 << 3 | 2); /* an error */
+	assert_int_equal(bytes[4], EVD_STATUS_LIMIT);
+	RIG_UNTIL(p->rig, recv(fds[2], bytes, sizeof(bytes), 0) == 0);
 	assert_int_equal(conn_count(&p->rig->loops[0]), 2);
 	close(fds[0]);
 	RIG_UNTIL(p->rig, conn_count(&p->rig->loops[0]) == 1);

@@ -442,6 +442,41 @@ test_timers_have_a_limit(void **state)
 }
 
 static void
+test_timers_hold_no_more_bytes_than_they_may(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0);
+	struct delays *delays = &rig->loops[0].sched.delays;
+	uint64_t before;
+	REQUEST(r, delay, DELAY, Delay, DELAY);
+	REQUEST(x, cancel, CANCEL, Cancel, CANCEL);
+
+	client_bind(c, "box", 1, 0);
+	delay.alias = (char *)"box";
+	delay.event = (char *)"ring";
+	delay.delay_ms = 1000000;
+	delay.payload.len = 1000;
+	delay.payload.data = calloc(1, 1000);
+	client_request(c, &r, EVD_STATUS_OK);
+	cancel.timer = c->frame->response->delayed->timer;
+	assert_int_equal(delays->size, 1000);
+	client_request(c, &x, EVD_STATUS_OK);
+	assert_int_equal(delays->size, 0);
+	delay.delay_ms = 1;
+	client_request(c, &r, EVD_STATUS_OK);
+	client_expect_delivery(c, 1, "ring");
+	assert_int_equal(delays->size, 0);
+	before = delays->size = DELAYS_SIZE_MAX - 1500; /* as if */
+	delay.delay_ms = 1000000;
+	client_request(c, &r, EVD_STATUS_OK);
+	client_request(c, &r, EVD_STATUS_LIMIT);
+	assert_int_equal(delays->size, before + 1000);
+	delays->size = 1000;
+	free(delay.payload.data);
+	client_free(c);
+}
+
+static void
 test_cancel_from_another_loop(void **state)
 {
 	struct rig *rig = *state;
@@ -722,6 +757,7 @@ main(void)
 		TEST(test_delays_are_checked),
 		TEST(test_header_names_of_delays_are_checked),
 		TEST(test_timers_have_a_limit),
+		TEST(test_timers_hold_no_more_bytes_than_they_may),
 		TWO(test_cancel_from_another_loop),
 		TWO(test_timers_are_listed_over_loops),
 		TEST(test_a_search_in_many_timers_is_cut_into_pages),
