@@ -12,7 +12,6 @@
 
 enum {
 	FIRE_MAX = 2048, /* timers in one turn */
-	EXPIRE_AGAIN_MS = 10,
 };
 
 int
@@ -47,8 +46,8 @@ sched_init(struct sched *s, struct kernel *k, unsigned index,
 
 /* ---- between schedulers ---------------------------------------------- */
 
-static void
-stage(struct sched *s, struct sched *target, struct msg *m)
+void
+sched_stage(struct sched *s, struct sched *target, struct msg *m)
 {
 	if (m->op == MSG_EVENT && (m->flags & MSG_ADMITTED))
 		s->transit_out++;
@@ -94,7 +93,7 @@ sched_run_on(struct sched *s, struct sched *target, struct sched_task *task)
 	if (target == s)
 		inbox_push(s, (msg_link(&task->msg, NULL), &task->msg));
 	else
-		stage(s, target, &task->msg);
+		sched_stage(s, target, &task->msg);
 }
 
 void
@@ -139,7 +138,7 @@ settle(struct sched *s, struct msg *m, int status, const char *text)
 	note->seq = m->seq;
 	note->settled_size = m->size;
 	note->status = (uint32_t)status;
-	stage(s, home, note);
+	sched_stage(s, home, note);
 }
 
 void
@@ -352,7 +351,7 @@ sched_post(struct sched *s, struct msg *m)
 		m->id = sched_id(s);
 	home = atomic_load_explicit(&t->home, memory_order_relaxed);
 	if (home != s) {
-		stage(s, home, m);
+		sched_stage(s, home, m);
 		return 0;
 	}
 	r = deliver(s, t, m);
@@ -400,70 +399,7 @@ sched_note(struct sched *s, struct msg *m)
 	if (home == s)
 		note_arrived(s, m);
 	else
-		stage(s, home, m);
-}
-
-/* ---- calls ----------------------------------------------------------- */
-
-int
-sched_reply(struct sched *s, uint64_t call, int status, const void *data,
-	uint32_t size)
-{
-	unsigned index = call_sched(call);
-	struct msg *m;
-
-	if (index >= s->kernel->n_scheds)
-		return err_raise(-EINVAL);
-	m = msg_new(&s->pool, &(struct msg_init){.event = "",
-				      .event_static = true,
-				      .data = data,
-				      .size = size});
-	if (!m)
-		return err_raise(-ENOMEM);
-	m->op = MSG_REPLY;
-	m->call = call;
-	m->status = (uint32_t)status;
-	if (index == s->index)
-		sched_reply_arrived(s, m);
-	else
-		stage(s, s->kernel->scheds[index], m);
-	return 0;
-}
-
-void
-sched_reply_arrived(struct sched *s, struct msg *m)
-{
-	struct call *call = calls_find(&s->calls, m->call);
-	struct session *t =
-		call ? session_find(s->kernel, call->session) : NULL;
-
-	if (!t) {
-		atomic_fetch_add_explicit(
-			&s->kernel->late_replies, 1, memory_order_relaxed);
-		msg_free(&s->pool, m);
-		return;
-	}
-	m->seq = call->token;
-	session_end_call(t, call);
-	if (t->ops->reply_inline) {
-		t->ops->reply(t, m->seq, m);
-		msg_free(&s->pool, m);
-		return;
-	}
-	msg_queue_push(&t->control, m);
-	sched_enqueue(s, t);
-}
-
-void
-sched_call_expired(struct sched *s, struct call *call)
-{
-	static const char text[] = "no reply before the deadline";
-	int r = sched_reply(
-		s, call->id, EVD_STATUS_TIMEOUT, text, sizeof(text) - 1);
-
-	if (r) /* out of memory: nobody else ends it, so try again */
-		timers_add(&s->timers, &call->timer,
-			s->now_ns + EXPIRE_AGAIN_MS * NS_PER_MS);
+		sched_stage(s, home, m);
 }
 
 /* ---- a turn ---------------------------------------------------------- */

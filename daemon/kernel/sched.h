@@ -145,6 +145,8 @@ void sched_clock_set(struct sched *s);
 
 /* ---- for the kernel's own files -------------------------------------- */
 
+/* Send @m to @target, another scheduler, at the end of the turn. */
+void sched_stage(struct sched *s, struct sched *target, struct msg *m);
 /* Put a session on the run queue, if it is not there. */
 void sched_enqueue(struct sched *s, struct session *session);
 /* Run what @t has to do up to its budget: how many events it was. */

@@ -1,0 +1,170 @@
+/* Calls of sessions: asking, sleeping, the reply's way back and the deadline.
+ * The home's thread of each party. */
+#include <errno.h>
+
+#include "base/err.h"
+#include "kernel/sched.h"
+
+enum { EXPIRE_AGAIN_MS = 10 };
+
+static struct sched *
+home_of(const struct session *s)
+{
+	return atomic_load_explicit(&s->home, memory_order_relaxed);
+}
+
+/* ---- asking ---------------------------------------------------------- */
+
+/* What somebody chose counts from now, however long the handler has run in
+ * this turn; the default counts from the turn and costs no look at the clock.
+ */
+static uint64_t
+deadline(struct sched *sched, uint64_t ms)
+{
+	uint64_t ns =
+		(uint64_t)sched->kernel->limits.call_timeout_ms * NS_PER_MS;
+	uint64_t now = sched->now_ns;
+
+	if (ms) {
+		now = clock_now(sched->kernel->clock);
+		ns = ms < UINT64_MAX / NS_PER_MS ? ms * NS_PER_MS : UINT64_MAX;
+	}
+	return ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
+}
+
+int
+session_call(struct session *s, struct msg *m, uint64_t token,
+	uint32_t timeout_ms, uint64_t *id)
+{
+	struct sched *sched = home_of(s);
+	struct call *call;
+	uint64_t call_id;
+	int r;
+
+	if (s->n_calls >= sched->kernel->limits.max_calls)
+		return SCHED_E_LIMIT;
+	call = calls_add(&sched->calls, &s->calls);
+	if (!call)
+		return err_raise(-ENOMEM);
+	call->session = s->id;
+	call->token = token;
+	call->timer.type = TIMER_CALL;
+	call_id = call->id;
+	timers_add(&sched->timers, &call->timer, deadline(sched, timeout_ms));
+	s->n_calls++;
+	if (m) {
+		m->call = call_id;
+		m->from = s->id;
+		r = sched_post(sched, m);
+		if (r) {
+			m->call = 0;
+			session_forget(s, call_id);
+			return r;
+		}
+	}
+	if (id)
+		*id = call_id;
+	return 0;
+}
+
+int
+session_sleep(struct session *s, uint64_t token, uint64_t ms, uint64_t *id)
+{
+	struct sched *sched = home_of(s);
+	struct call *call;
+	uint64_t call_id;
+	int r;
+
+	r = session_call(s, NULL, token, 0, &call_id);
+	if (r)
+		return r;
+	call = calls_find(&sched->calls, call_id);
+	timers_remove(&sched->timers, &call->timer);
+	timers_add(&sched->timers, &call->timer,
+		ms ? deadline(sched, ms) : sched->now_ns);
+	if (id)
+		*id = call_id;
+	return 0;
+}
+
+void
+session_end_call(struct session *s, struct call *call)
+{
+	struct sched *sched = home_of(s);
+
+	timers_remove(&sched->timers, &call->timer);
+	calls_remove(&sched->calls, call, &s->calls);
+	s->n_calls--;
+}
+
+void
+session_forget(struct session *s, uint64_t id)
+{
+	struct call *call = calls_find(&home_of(s)->calls, id);
+
+	if (call && call->session == s->id)
+		session_end_call(s, call);
+}
+
+/* ---- replies --------------------------------------------------------- */
+
+int
+sched_reply(struct sched *s, uint64_t call, int status, const void *data,
+	uint32_t size)
+{
+	unsigned index = call_sched(call);
+	struct msg *m;
+
+	if (index >= s->kernel->n_scheds)
+		return err_raise(-EINVAL);
+	m = msg_new(&s->pool, &(struct msg_init){.event = "",
+				      .event_static = true,
+				      .data = data,
+				      .size = size});
+	if (!m)
+		return err_raise(-ENOMEM);
+	m->op = MSG_REPLY;
+	m->call = call;
+	m->status = (uint32_t)status;
+	if (index == s->index)
+		sched_reply_arrived(s, m);
+	else
+		sched_stage(s, s->kernel->scheds[index], m);
+	return 0;
+}
+
+void
+sched_reply_arrived(struct sched *s, struct msg *m)
+{
+	struct call *call = calls_find(&s->calls, m->call);
+	struct session *t =
+		call ? session_find(s->kernel, call->session) : NULL;
+
+	if (!t) {
+		atomic_fetch_add_explicit(
+			&s->kernel->late_replies, 1, memory_order_relaxed);
+		msg_free(&s->pool, m);
+		return;
+	}
+	m->seq = call->token;
+	session_end_call(t, call);
+	if (t->ops->reply_inline) {
+		t->ops->reply(t, m->seq, m);
+		msg_free(&s->pool, m);
+		return;
+	}
+	msg_queue_push(&t->control, m);
+	sched_enqueue(s, t);
+}
+
+void
+sched_call_expired(struct sched *s, struct call *call)
+{
+	static const char text[] = "no reply before the deadline";
+	int r = sched_reply(
+		s, call->id, EVD_STATUS_TIMEOUT, text, sizeof(text) - 1);
+
+	if (r) /* out of memory: nobody else ends it, so try again */
+		timers_add(&s->timers, &call->timer,
+			s->now_ns + EXPIRE_AGAIN_MS * NS_PER_MS);
+}
