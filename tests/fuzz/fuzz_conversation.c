@@ -60,7 +60,7 @@ take_number(struct script *s)
 	return kind & 8 ? n << 32 : n;
 }
 
-/* ---- the session that is spoken to ----------------------------------------- */
+/* ---- the session that is spoken to ----------------------------------- */
 
 static enum session_result
 fake_start(struct session *s)
@@ -131,7 +131,7 @@ fake_finish(struct talk *t)
 	t->deferred = 0;
 }
 
-/* ---- what is said ------------------------------------------------------------ */
+/* ---- what is said ---------------------------------------------------- */
 
 static void
 say_bytes(struct talk *t, unsigned client, const uint8_t *data, size_t size)
@@ -369,7 +369,7 @@ say_raw(struct talk *t, unsigned client, struct script *s, bool framed)
 	say_bytes(t, client, out, head + n);
 }
 
-/* ---- the daemon ----------------------------------------------------------------- */
+/* ---- the daemon ------------------------------------------------------ */
 
 static void
 dial(struct talk *t, unsigned client)

@@ -33,7 +33,7 @@ ask_unbind(struct client *c, uint64_t binding, int status)
 	client_request(c, &r, status);
 }
 
-/* ---- bind and unbind ------------------------------------------------------- */
+/* ---- bind and unbind --------------------------------------------------- */
 
 static void
 test_an_alias_is_bound_once(void **state)
@@ -112,7 +112,7 @@ test_sessions_have_a_limit(void **state)
 	client_free(c);
 }
 
-/* ---- deliveries -------------------------------------------------------------- */
+/* ---- deliveries -------------------------------------------------------- */
 
 static void
 test_a_delivery_has_all_that_was_posted(void **state)
@@ -257,7 +257,7 @@ test_a_client_posts_to_itself(void **state)
 	rig_check(rig);
 }
 
-/* ---- calls --------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------- */
 
 static uint64_t
 expect_call(struct client *c, uint64_t binding)
@@ -382,7 +382,7 @@ test_unanswered_calls_are_limited(void **state)
 	client_free(d);
 }
 
-/* ---- the end of a consumer -------------------------------------------------------- */
+/* ---- the end of a consumer --------------------------------------------- */
 
 static void
 test_a_consumer_dies_with_all_in_its_hands(void **state)
@@ -469,7 +469,7 @@ test_the_poster_dies_first(void **state)
 	client_free(c);
 }
 
-/* ---- two loops --------------------------------------------------------------------- */
+/* ---- two loops --------------------------------------------------------- */
 
 static void
 test_between_loops(void **state)

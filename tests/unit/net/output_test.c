@@ -285,7 +285,7 @@ static void
 test_deliveries_wait_for_a_reader(void **state)
 {
 	struct rig *rig = *state;
-	struct client *c = client_hello(rig, 0), *reader;
+	struct client *c = client_hello(rig, 0), *reader, *other;
 	struct conn *conn;
 	size_t most = 0;
 
@@ -300,7 +300,9 @@ test_deliveries_wait_for_a_reader(void **state)
 	rig_run(rig);
 	assert_true(most < CONN_OUT_HIGH + 65536);
 	assert_true(conn->out.room <= 4 * CONN_OUT_HIGH);
-	client_expect_alive(client_hello(rig, 0));
+	other = client_hello(rig, 0);
+	client_expect_alive(other);
+	client_free(other);
 	for (unsigned i = 1; i <= 3000; i++) {
 		client_expect_delivery(reader, 1, "hit");
 		client_settle(reader, 1, i);
