@@ -205,6 +205,8 @@ void session_begin(struct session *s);
 void session_end_call(struct session *s, struct call *call);
 /* No room will come soon: end what waits for it, and say why. */
 void session_refuse_parked(struct session *s, int status);
+/* Take in what waits for room, as far as there is room. */
+void session_admit_parked(struct sched *sched, struct session *s);
 /* The one place where life changes. */
 void session_enter(struct session *s, enum session_life life);
 

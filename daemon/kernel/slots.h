@@ -1,0 +1,11 @@
+#pragma once
+/* Slots: the memory of sessions, which is never unmapped, and their ids, which
+ * are never used again. Any thread takes and gives; kernel/session.h finds. */
+struct sched;
+struct session;
+
+/* A zeroed session that lives on @sched and is not to be found yet: its id is
+ * to be last_id. NULL: out of memory, or MaxSessions= is reached. */
+struct session *slots_take(struct sched *sched);
+/* It is off the run queue and its id is retired. */
+void slots_give(struct sched *sched, struct session *s);
