@@ -56,7 +56,7 @@ census_count(struct round *round, struct loop *l)
 			continue;
 		t->waiting += s->box.n + s->box.n_parked;
 		t->waiting += s->run == SESSION_BUSY;
-		t->waiting += s->control.head != NULL;
+		t->waiting += s->control.tail || s->notices.tail;
 	}
 }
 

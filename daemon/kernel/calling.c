@@ -153,7 +153,7 @@ sched_reply_arrived(struct sched *s, struct msg *m)
 		msg_free(&s->pool, m);
 		return;
 	}
-	msg_queue_push(&t->control, m);
+	msg_ring_push(&t->control, m);
 	sched_enqueue(s, t);
 }
 

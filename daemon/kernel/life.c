@@ -186,7 +186,7 @@ drop_state(struct session *s, bool crashed)
 		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED,
 			crashed ? life_crash_text(s) : NULL);
 	}
-	while ((m = msg_queue_pop(&s->control)))
+	while ((m = msg_ring_pop(&s->control)))
 		msg_free(&sched->pool, m);
 }
 
@@ -217,6 +217,8 @@ drop_mailbox(struct session *s)
 		sched->queued--;
 		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
 	}
+	while ((m = msg_ring_pop(&s->notices)))
+		msg_free(&sched->pool, m);
 	session_refuse_parked(s, EVD_STATUS_DIED);
 }
 

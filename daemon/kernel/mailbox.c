@@ -14,8 +14,8 @@ mailbox_limit(struct mailbox *box, uint32_t max_n, uint64_t max_size)
 	box->max_size = max_size;
 }
 
-static bool
-has_room(const struct mailbox *box, const struct msg *m)
+bool
+mailbox_has_room(const struct mailbox *box, const struct msg *m)
 {
 	if (box->n == 0)
 		return true;
@@ -35,14 +35,15 @@ take_in(struct mailbox *box, struct msg *m)
 int
 mailbox_push(struct mailbox *box, struct msg *m)
 {
-	if (m->flags & MSG_ADMITTED || (!box->n_parked && has_room(box, m))) {
+	if (m->flags & MSG_ADMITTED ||
+		(!box->n_parked && mailbox_has_room(box, m))) {
 		take_in(box, m);
 		return 0;
 	}
 	if (!(m->flags & MSG_MAY_PARK))
 		return MAILBOX_E_FULL;
 	box->n_parked++;
-	msg_queue_push(&box->parked, m);
+	msg_ring_push(&box->parked, m);
 	return 0;
 }
 
@@ -59,6 +60,15 @@ mailbox_unpop(struct mailbox *box, struct msg *m)
 	box->size += msg_charge(m);
 }
 
+/* @m leaves the queue: who stood there stands before it now. */
+static void
+cursors_leave(struct mailbox *box, const struct msg *m, struct msg *before)
+{
+	for (struct mailbox_cursor *c = box->cursors; c; c = c->next)
+		if (c->at == m)
+			c->at = before;
+}
+
 struct msg *
 mailbox_pop(struct mailbox *box)
 {
@@ -67,6 +77,8 @@ mailbox_pop(struct mailbox *box)
 	if (m) {
 		box->n--;
 		box->size -= msg_charge(m);
+		if (box->cursors)
+			cursors_leave(box, m, NULL);
 	}
 	return m;
 }
@@ -76,7 +88,8 @@ mailbox_admit(struct mailbox *box)
 {
 	struct msg *m;
 
-	if (!box->n_parked || !has_room(box, box->parked.head))
+	if (!box->n_parked ||
+		!mailbox_has_room(box, msg_ring_head(&box->parked)))
 		return NULL;
 	m = mailbox_pop_parked(box);
 	take_in(box, m);
@@ -86,9 +99,45 @@ mailbox_admit(struct mailbox *box)
 struct msg *
 mailbox_pop_parked(struct mailbox *box)
 {
-	struct msg *m = msg_queue_pop(&box->parked);
+	struct msg *m = msg_ring_pop(&box->parked);
 
 	if (m)
 		box->n_parked--;
+	return m;
+}
+
+void
+mailbox_track(struct mailbox *box, struct mailbox_cursor *cursor)
+{
+	cursor->at = NULL;
+	cursor->next = box->cursors;
+	box->cursors = cursor;
+}
+
+void
+mailbox_untrack(struct mailbox *box, struct mailbox_cursor *cursor)
+{
+	struct mailbox_cursor **link = &box->cursors;
+
+	while (*link != cursor)
+		link = &(*link)->next;
+	*link = cursor->next;
+}
+
+struct msg *
+mailbox_take_ahead(struct mailbox *box, struct mailbox_cursor *cursor)
+{
+	struct msg_queue *q = &box->admitted;
+	struct msg *before = cursor->at, *m;
+
+	if (!before)
+		return mailbox_pop(box);
+	m = msg_next(before);
+	msg_link(before, msg_next(m));
+	if (q->tail == m)
+		q->tail = before;
+	box->n--;
+	box->size -= msg_charge(m);
+	cursors_leave(box, m, before);
 	return m;
 }

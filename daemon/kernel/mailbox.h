@@ -13,10 +13,19 @@
 
 enum { MAILBOX_E_FULL = 1 };
 
+/* A place in the queue of the admitted that stays right while events leave and
+ * come: whoever looks through a long queue goes on there later. */
+struct mailbox_cursor {
+	struct mailbox_cursor *next;
+	struct msg *at; /* the last one looked at; NULL: none */
+	const void *owner;
+};
+
 struct mailbox {
 	struct msg_queue admitted;
-	struct msg_queue parked;
-	uint64_t size; /* bytes charged by the admitted */
+	struct msg_ring parked;
+	struct mailbox_cursor *cursors; /* into the admitted; mostly none */
+	uint64_t size;                  /* bytes charged by the admitted */
 	uint64_t max_size;
 	uint32_t n; /* admitted */
 	uint32_t n_parked;
@@ -41,3 +50,20 @@ struct msg *mailbox_pop(struct mailbox *box);
 struct msg *mailbox_admit(struct mailbox *box);
 /* Take out the next parked event, for an end without admission, or NULL. */
 struct msg *mailbox_pop_parked(struct mailbox *box);
+/* Whether @m would be admitted now. */
+bool mailbox_has_room(const struct mailbox *box, const struct msg *m);
+
+/* ---- looking through it -------------------------------------------------- */
+
+/* From the front; the cursor is the caller's until mailbox_untrack(). */
+void mailbox_track(struct mailbox *box, struct mailbox_cursor *cursor);
+void mailbox_untrack(struct mailbox *box, struct mailbox_cursor *cursor);
+/* The event behind the cursor, or NULL: it is at the end. */
+static inline struct msg *
+mailbox_ahead(const struct mailbox *box, const struct mailbox_cursor *cursor)
+{
+	return cursor->at ? msg_next(cursor->at) : box->admitted.head;
+}
+/* Take out the event behind the cursor; there is one. */
+struct msg *mailbox_take_ahead(
+	struct mailbox *box, struct mailbox_cursor *cursor);

@@ -19,6 +19,7 @@ enum msg_op {
 	MSG_SETTLE, /* to the poster: seq and status of a post of its own */
 	MSG_TASK,   /* run a function on the scheduler's thread */
 	MSG_NOTE,   /* to session_ops.note(), past the mailbox: sched_note() */
+	MSG_CONTROL, /* an event to the control lane: sched_control() */
 };
 
 enum msg_flag {
@@ -105,6 +106,54 @@ msg_queue_pop(struct msg_queue *q)
 
 	if (m)
 		q->head = msg_next(m);
+	return m;
+}
+
+/* The same in half the room, by its last one, whose next is the first. */
+struct msg_ring {
+	struct msg *tail;
+};
+
+static inline struct msg *
+msg_ring_head(const struct msg_ring *r)
+{
+	return r->tail ? msg_next(r->tail) : NULL;
+}
+
+static inline void
+msg_ring_push(struct msg_ring *r, struct msg *m)
+{
+	if (r->tail) {
+		msg_link(m, msg_next(r->tail));
+		msg_link(r->tail, m);
+	} else {
+		msg_link(m, m);
+	}
+	r->tail = m;
+}
+
+/* Back to the front. */
+static inline void
+msg_ring_unpop(struct msg_ring *r, struct msg *m)
+{
+	struct msg *tail = r->tail;
+
+	msg_ring_push(r, m);
+	if (tail)
+		r->tail = tail;
+}
+
+static inline struct msg *
+msg_ring_pop(struct msg_ring *r)
+{
+	struct msg *m = msg_ring_head(r);
+
+	if (!m)
+		return NULL;
+	if (m == r->tail)
+		r->tail = NULL;
+	else
+		msg_link(r->tail, msg_next(m));
 	return m;
 }
 

@@ -402,6 +402,29 @@ sched_note(struct sched *s, struct msg *m)
 		sched_stage(s, home, m);
 }
 
+void
+sched_control(struct sched *s, struct msg *m)
+{
+	struct session *t = session_find(s->kernel, m->to);
+	struct sched *home =
+		t ? atomic_load_explicit(&t->home, memory_order_relaxed) : s;
+
+	if (!m->id)
+		m->id = sched_id(s);
+	m->op = MSG_CONTROL;
+	if (home != s) {
+		sched_stage(s, home, m);
+		return;
+	}
+	if (!t || t->life == SESSION_FAILED) {
+		msg_free(&s->pool, m);
+		return;
+	}
+	m->op = MSG_EVENT;
+	msg_ring_push(&t->notices, m);
+	sched_enqueue(s, t);
+}
+
 /* ---- a turn ---------------------------------------------------------- */
 
 static void
@@ -425,6 +448,9 @@ item_arrived(struct sched *s, struct msg *m)
 		break;
 	case MSG_NOTE:
 		sched_note(s, m);
+		break;
+	case MSG_CONTROL:
+		sched_control(s, m);
 		break;
 	}
 }

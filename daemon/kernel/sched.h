@@ -107,6 +107,14 @@ int sched_reply(struct sched *s, uint64_t call, int status, const void *data,
  * session any more, m->call is answered with EVD_STATUS_DIED. Consumes @m. */
 void sched_note(struct sched *s, struct msg *m);
 
+/* Give the session m->to the event @m in its control lane: it is run before
+ * all that is queued, whatever the length and the bounds of the mailbox, also
+ * while that is paused, though not in the middle of a handler that waits. It is
+ * counted as accepted when it is run, nobody is told of its end, and without a
+ * handler or a session it is forgotten. In order with all else that goes from
+ * here to there. Consumes @m. For what tells of lives, names and levels. */
+void sched_control(struct sched *s, struct msg *m);
+
 /* Every end of an event passes here: its call is answered with @status if
  * nobody has, its poster is told, it is counted by @end, and freed. */
 enum msg_end {

@@ -72,7 +72,7 @@ run_control(struct sched *sched, struct session *s)
 	struct msg *m;
 
 	while (n < budget && s->begun && !s->stopping &&
-		(m = msg_queue_pop(&s->control))) {
+		(m = msg_ring_pop(&s->control))) {
 		s->ops->reply(s, m->seq, m);
 		msg_free(&sched->pool, m);
 		n++;
@@ -102,11 +102,12 @@ leased(struct sched *sched, struct session *s, struct msg *m)
 	sched_settle_level(sched, m, MSG_LEVEL_DELIVERED);
 }
 
+/* @m, which is accepted and not queued, was run. */
 static void
-run_one(struct sched *sched, struct session *s, struct msg *m)
+conclude(struct sched *sched, struct session *s, struct msg *m,
+	enum session_result result)
 {
-	sched->queued--;
-	switch (s->ops->run(s, m)) {
+	switch (result) {
 	case SESSION_DONE:
 		sched_handled(sched, s, m);
 		break;
@@ -134,6 +135,56 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 	}
 }
 
+static void
+run_one(struct sched *sched, struct session *s, struct msg *m)
+{
+	sched->queued--;
+	conclude(sched, s, m, s->ops->run(s, m));
+}
+
+/* Events of the control lane are accepted when they have been taken. */
+static void
+run_notice(struct sched *sched, struct session *s, struct msg *m)
+{
+	enum session_result result = s->ops->run(s, m);
+
+	if (result == SESSION_HELD) {
+		msg_ring_unpop(&s->notices, m);
+		s->run = SESSION_ON_HOLD;
+	} else if (result == SESSION_UNHANDLED) {
+		msg_free(&sched->pool, m);
+	} else {
+		m->flags |= MSG_ADMITTED;
+		s->counters.accepted++;
+		sched->counters.accepted++;
+		conclude(sched, s, m, result);
+	}
+}
+
+static int
+run_notices(struct sched *sched, struct session *s)
+{
+	int budget = (int)sched->kernel->limits.budget, n = 0;
+	struct msg *m;
+
+	s->run = SESSION_RUNNING;
+	while (n < budget && s->run == SESSION_RUNNING && !s->exiting &&
+		(m = msg_ring_pop(&s->notices))) {
+		run_notice(sched, s, m);
+		n++;
+	}
+	if (s->run == SESSION_RUNNING)
+		s->run = SESSION_IDLE;
+	return n;
+}
+
+/* Something goes before events. */
+static bool
+is_called(const struct session *s)
+{
+	return s->control.tail || s->notices.tail;
+}
+
 static int
 run_events(struct sched *sched, struct session *s)
 {
@@ -147,7 +198,7 @@ run_events(struct sched *sched, struct session *s)
 		if (s->box.n_parked) /* after it: it may be back, HELD */
 			session_admit_parked(sched, s);
 		n++;
-		if (s->exiting || s->control.head)
+		if (s->exiting || is_called(s))
 			break;
 	}
 	if (s->run == SESSION_RUNNING)
@@ -155,13 +206,19 @@ run_events(struct sched *sched, struct session *s)
 	return n;
 }
 
+/* It takes an event now. */
+static bool
+is_ready(const struct session *s)
+{
+	return s->life == SESSION_UP && s->run == SESSION_IDLE;
+}
+
 static bool
 has_more(const struct session *s)
 {
-	if (s->control.head && s->begun)
+	if (s->control.tail && s->begun)
 		return true;
-	return s->life == SESSION_UP && s->run == SESSION_IDLE &&
-	       s->box.admitted.head;
+	return is_ready(s) && (s->notices.tail || s->box.admitted.head);
 }
 
 int
@@ -177,10 +234,11 @@ session_run(struct sched *sched, struct session *s)
 	sched->running = s;
 	if (s->life == SESSION_STARTING && !s->begun)
 		life_start(sched, s);
-	if (s->control.head)
+	if (s->control.tail)
 		n += run_control(sched, s);
-	if (s->life == SESSION_UP && s->run == SESSION_IDLE && !s->exiting &&
-		!s->control.head)
+	if (s->notices.tail && is_ready(s))
+		n += run_notices(sched, s);
+	if (is_ready(s) && !s->exiting && !is_called(s))
 		n += run_events(sched, s);
 	sched->running = NULL;
 	if (s->exiting && (s->stopping || s->run != SESSION_BUSY))

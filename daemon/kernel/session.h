@@ -107,10 +107,11 @@ struct session {
 	void *state;               /* the kind's */
 	struct session_spec *spec; /* a reference; NULL: of a connection */
 	struct mailbox box;
-	struct msg_queue control; /* replies; run before and despite events */
-	struct msg *current;      /* being handled, or waited in */
-	struct alias *aliases;    /* through alias.sibling */
-	struct list delays;       /* of its own, to itself */
+	struct msg_ring control; /* replies; run before and despite events */
+	struct msg_ring notices; /* events of the control lane */
+	struct msg *current;     /* being handled, or waited in */
+	struct alias *aliases;   /* through alias.sibling */
+	struct list delays;      /* of its own, to itself */
 	struct session_health *health; /* NULL if it is never restarted */
 	struct counters counters;
 	uint32_t incarnation; /* counts starts */
