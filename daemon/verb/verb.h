@@ -38,7 +38,7 @@ struct peer_face {
 	const char *name; /* good until the thread does anything else */
 };
 
-enum { VERB_REQUESTS_MAX = 64 }; /* of a connection, answered later */
+enum { VERB_REQUESTS_MAX = 16 }; /* of a connection, answered later */
 
 struct peer {
 	const struct peer_ops *ops;

@@ -383,7 +383,8 @@ dial(struct talk *t, unsigned client)
 	t->fds[client] = fds[0];
 	t->seqs[client] = 0;
 	atomic_fetch_add(&t->server.shared.n_connections, 1);
-	must(!conn_open(&t->loops[client % LOOPS], fds[1]));
+	/* Too many sessions may have been made, then it is turned away. */
+	conn_open(&t->loops[client % LOOPS], fds[1]);
 }
 
 static void
@@ -471,15 +472,25 @@ talk_begin(struct talk *t)
 	}
 }
 
+static bool
+has_connections(struct talk *t)
+{
+	for (unsigned i = 0; i < LOOPS; i++)
+		if (conn_count(&t->loops[i]))
+			return true;
+	return false;
+}
+
 static void
 talk_end(struct talk *t)
 {
 	for (unsigned i = 0; i < CLIENTS; i++)
 		close(t->fds[i]);
-	for (unsigned i = 0; i < 1000; i++)
+	for (unsigned i = 0; i < 1000 && has_connections(t); i++)
 		turn(t);
-	for (unsigned i = 0; i < LOOPS; i++)
-		must(!conn_count(&t->loops[i]));
+	must(!has_connections(t));
+	turn(t); /* what they left on its way */
+	turn(t);
 	must(!atomic_load(&t->server.shared.n_connections));
 	must(atomic_load(&t->kernel.sessions.n) == 1);
 	fake_finish(t);
