@@ -185,7 +185,9 @@ class Completion(ctl.TestCase):
     # -- zsh
 
     def zsh(self, line):
-        """Types the line and a tab in a zsh that shows what it lists."""
+        """Types the line and a tab in a zsh that shows what it lists. The
+        marks are written in two halves, so that no echo of the command that
+        prints them is taken for them."""
         out = self.run_shell("zsh", "-f", "-c", r"""
             zmodload zsh/zpty
             zpty z zsh -f -i
@@ -194,10 +196,10 @@ class Completion(ctl.TestCase):
             zpty -w z "zstyle ':completion:*' list-prompt ''"
             zpty -w z "
                 comppostfuncs=(show)
-                show() { print -r -- BEGIN \$compstate[nmatches]; compstate[insert]='' compstate[list]='' }
+                show() { print -r -- BEG''IN \$compstate[nmatches]; compstate[insert]='' compstate[list]='' }
                 compadd() { builtin compadd -A hits \"\$@\"; print -rl -- HIT:\$^hits; builtin compadd \"\$@\" }
                 bindkey '^I' complete-word
-                print READY"
+                print REA''DY"
             zpty -r -m z x '*READY*'
             zpty -w -n z "$2"$'\t'
             zpty -r -m z x '*BEGIN*'
