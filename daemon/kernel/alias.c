@@ -21,6 +21,7 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/list.h"
 #include "proto/envelope.h"
 
@@ -38,50 +39,6 @@ struct alias_array {
 };
 
 static struct alias buried; /* its address marks slots of removed entries */
-
-/* ---- the hash: words folded by multiplication, as in wyhash ------------ */
-
-static inline uint64_t
-fold(uint64_t a, uint64_t b)
-{
-	__extension__ typedef unsigned __int128 u128;
-	u128 product = (u128)a * b;
-
-	return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
-static inline uint64_t
-load_bytes(const char *p, size_t size)
-{
-	uint64_t word = 0;
-
-	if (size >= 8) {
-		memcpy(&word, p, 8);
-	} else if (size >= 4) {
-		uint32_t low, high;
-
-		memcpy(&low, p, 4);
-		memcpy(&high, p + size - 4, 4);
-		word = (uint64_t)high << 32 | low;
-	} else if (size > 0) {
-		word = (uint64_t)(uint8_t)p[0] << 16 |
-		       (uint64_t)(uint8_t)p[size / 2] << 8 |
-		       (uint8_t)p[size - 1];
-	}
-	return word;
-}
-
-/* Keyed with random numbers, so that names that collide cannot be chosen. */
-static inline uint64_t
-hash_name(const uint64_t key[2], const char *name, size_t size)
-{
-	uint64_t hash = key[0] ^ size;
-
-	for (; size > 8; size -= 8, name += 8)
-		hash = fold(hash ^ load_bytes(name, 8), key[1]);
-	hash = fold(hash ^ load_bytes(name, size), key[1]);
-	return fold(hash ^ key[0], 0x9e3779b97f4a7c15u ^ key[1]);
-}
 
 /* ---- the array --------------------------------------------------------- */
 
@@ -181,7 +138,7 @@ rebuild(struct aliases *t)
 static int
 entry_get(struct aliases *t, const char *name, size_t size, struct alias **out)
 {
-	uint64_t hash = hash_name(t->key, name, size);
+	uint64_t hash = hash_bytes(t->key, name, size);
 	struct alias *a;
 	struct slot *slot;
 
@@ -260,7 +217,8 @@ alias_find(struct aliases *t, const char *name, size_t size)
 {
 	struct alias *a;
 
-	array_seek(array_now(t), hash_name(t->key, name, size), name, size, &a);
+	array_seek(
+		array_now(t), hash_bytes(t->key, name, size), name, size, &a);
 	return a;
 }
 

@@ -38,7 +38,7 @@ session_call(struct session *s, struct msg *m, uint64_t token,
 {
 	struct sched *sched = home_of(s);
 	struct call *call;
-	uint64_t call_id;
+	uint64_t call_id, due_ns;
 	int r;
 
 	if (s->n_calls >= sched->kernel->limits.max_calls)
@@ -50,9 +50,18 @@ session_call(struct session *s, struct msg *m, uint64_t token,
 	call->token = token;
 	call->timer.type = TIMER_CALL;
 	call_id = call->id;
-	timers_add(&sched->timers, &call->timer, deadline(sched, timeout_ms));
+	due_ns = deadline(sched, timeout_ms);
+	if (m && m->deadline_ns && m->deadline_ns < due_ns)
+		due_ns = m->deadline_ns;
+	timers_add(&sched->timers, &call->timer, due_ns);
 	s->n_calls++;
-	if (m) {
+	if (m && due_ns <= sched->now_ns) {
+		/* there is no time left to ask */
+		msg_end(sched, NULL, m, MSG_END_REFUSED, EVD_STATUS_TIMEOUT,
+			NULL);
+	} else if (m) {
+		m->deadline_ns = due_ns;
+		call->to = m->to;
 		m->call = call_id;
 		m->from = s->id;
 		r = sched_post(sched, m);
@@ -104,6 +113,101 @@ session_forget(struct session *s, uint64_t id)
 
 	if (call && call->session == s->id)
 		session_end_call(s, call);
+}
+
+/* ---- cancelling and forwarding --------------------------------------- */
+
+static struct msg *
+call_note(struct sched *s, enum msg_op op, uint64_t call, uint64_t to)
+{
+	struct msg *m = msg_new(&s->pool,
+		&(struct msg_init){.event = "", .event_static = true});
+
+	if (!m)
+		return NULL; /* then it is handled, and its reply late */
+	m->op = (uint8_t)op;
+	m->call = call;
+	m->to = to;
+	return m;
+}
+
+void
+sched_cancel_arrived(struct sched *s, struct msg *m)
+{
+	struct session *t = session_find(s->kernel, m->to);
+
+	if (t && home_of(t) == s)
+		session_call_cancelled(t, m->call);
+	msg_free(&s->pool, m);
+}
+
+/* Tell @callee that nobody waits for the answer to @call. */
+static void
+cancel_at(struct sched *s, uint64_t call, uint64_t callee)
+{
+	struct session *t = session_find(s->kernel, callee);
+	struct msg *m = t ? call_note(s, MSG_CANCEL, call, callee) : NULL;
+
+	if (!m)
+		return;
+	if (home_of(t) == s)
+		sched_cancel_arrived(s, m);
+	else
+		sched_stage(s, home_of(t), m);
+}
+
+int
+session_cancel_call(struct session *s, uint64_t id)
+{
+	struct sched *sched = home_of(s);
+	struct call *call = calls_find(&sched->calls, id);
+	uint64_t to;
+
+	if (!call || call->session != s->id || !call->to)
+		return SESSION_E_NO_CALL;
+	to = call->to;
+	session_end_call(s, call);
+	cancel_at(sched, id, to);
+	return 0;
+}
+
+void
+sched_moved_arrived(struct sched *s, struct msg *m)
+{
+	struct call *call = calls_find(&s->calls, m->call);
+
+	if (call)
+		call->to = m->to;
+	else
+		cancel_at(s, m->call, m->to);
+	msg_free(&s->pool, m);
+}
+
+int
+session_forward(
+	struct session *s, uint64_t call, uint64_t deadline_ns, struct msg *m)
+{
+	struct sched *sched = home_of(s);
+	unsigned index = call_sched(call);
+	uint64_t to = m->to;
+	struct msg *note;
+	int r;
+
+	if (call && index >= sched->kernel->n_scheds)
+		return err_raise(-EINVAL);
+	m->call = call;
+	m->deadline_ns = deadline_ns;
+	r = sched_post(sched, m);
+	if (r) {
+		m->call = 0;
+		return r;
+	}
+	note = call ? call_note(sched, MSG_MOVED, call, to) : NULL;
+	if (note && index == sched->index)
+		sched_moved_arrived(sched, note);
+	else if (note)
+		sched_stage(sched, sched->kernel->scheds[index], note);
+	return 0;
 }
 
 /* ---- replies --------------------------------------------------------- */

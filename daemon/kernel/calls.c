@@ -72,6 +72,7 @@ calls_add(struct calls *c, uint32_t *chain)
 		call_at(c, *chain - 1)->before = slot + 1;
 	*chain = slot + 1;
 	call->timer.link = NULL;
+	call->to = 0;
 	call->id = (++c->last << (CALLS_SLOT_BITS + CALLS_SCHED_BITS)) |
 		   ((uint64_t)slot << CALLS_SCHED_BITS) | c->sched;
 	return call;

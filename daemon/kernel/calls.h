@@ -13,6 +13,7 @@ struct call {
 	uint64_t id;        /* 0: free */
 	uint64_t session;   /* the caller */
 	uint64_t token;     /* the caller's own */
+	uint64_t to;        /* session that was asked last; 0: a sleep */
 	uint32_t next;      /* of the caller's, or free: slot + 1; 0: none */
 	uint32_t before;    /* the one before of the caller's, likewise */
 };

@@ -15,6 +15,8 @@ const struct kernel_limits kernel_limits_default = {
 	.turn_budget = 1000,
 	.call_timeout_ms = 30000,
 	.max_payload = 1 << 20,
+	.dedup_ms = 120000,
+	.max_keys = 10000,
 };
 
 int

@@ -39,6 +39,8 @@ struct kernel_limits {
 	uint32_t turn_budget; /* events a scheduler handles in one turn */
 	uint32_t call_timeout_ms;
 	uint32_t max_payload; /* bytes */
+	uint32_t dedup_ms;    /* how long keys are known; 0: they are not */
+	uint32_t max_keys;    /* known to a session at most */
 };
 extern const struct kernel_limits kernel_limits_default;
 

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "kernel/aside.h"
 #include "kernel/sched.h"
 #include "kernel/slots.h"
 #include "kernel/supervise.h"
@@ -145,6 +146,7 @@ life_start(struct sched *sched, struct session *s)
 		break;
 	case SESSION_CRASHED:
 	case SESSION_UNHANDLED:
+	case SESSION_STASHED:
 		break;
 	}
 }
@@ -188,6 +190,7 @@ drop_state(struct session *s, bool crashed)
 	}
 	while ((m = msg_ring_pop(&s->control)))
 		msg_free(&sched->pool, m);
+	mailbox_unstash(&s->box); /* it does not remember what for */
 }
 
 void
@@ -248,6 +251,8 @@ retire(struct session *s)
 	session_enter(s, SESSION_DEAD);
 	atomic_store_explicit(&s->id, 0, memory_order_release);
 	drop_mailbox(s);
+	aside_free(sched, s);
+	mailbox_deinit(&s->box);
 	s->spec = spec_unref(s->spec);
 	if (!s->queued)
 		slots_give(sched, s);

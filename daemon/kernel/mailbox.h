@@ -4,7 +4,11 @@
  *
  * Behind the admitted events stand the parked ones: those that their poster's
  * window pays for until there is room. Events leave in the order they were
- * pushed, parked or not. */
+ * pushed, parked or not; but urgent ones (MSG_URGENT) stand before the others
+ * of either queue.
+ *
+ * Aside from both are the stashed ones, which the session has put back for
+ * later: they are admitted, and count as such. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,18 +25,33 @@ struct mailbox_cursor {
 	const void *owner;
 };
 
+struct aside;
+
+/* What few mailboxes use, made at the first use. */
+struct mailbox_rare {
+	struct msg *urgent;        /* the last urgent one of admitted */
+	struct msg *urgent_parked; /* ... of parked */
+	struct msg_queue stash;
+	uint32_t n_stashed;
+	struct aside *aside; /* its session's, see aside.h; or NULL */
+};
+
 struct mailbox {
 	struct msg_queue admitted;
 	struct msg_ring parked;
 	struct mailbox_cursor *cursors; /* into the admitted; mostly none */
+	struct mailbox_rare *rare;      /* or NULL */
 	uint64_t size;                  /* bytes charged by the admitted */
 	uint64_t max_size;
-	uint32_t n; /* admitted */
+	uint32_t n; /* admitted, with the stashed */
 	uint32_t n_parked;
 	uint32_t max_n;
 };
 
 void mailbox_init(struct mailbox *box, uint32_t max_n, uint64_t max_size);
+void mailbox_deinit(struct mailbox *box); /* empty, without an aside */
+/* Its rare part; NULL: out of memory. */
+struct mailbox_rare *mailbox_rare(struct mailbox *box);
 /* Change the bounds; admits nothing by itself, see mailbox_admit(). */
 void mailbox_limit(struct mailbox *box, uint32_t max_n, uint64_t max_size);
 
@@ -50,8 +69,20 @@ struct msg *mailbox_pop(struct mailbox *box);
 struct msg *mailbox_admit(struct mailbox *box);
 /* Take out the next parked event, for an end without admission, or NULL. */
 struct msg *mailbox_pop_parked(struct mailbox *box);
+/* Back to the front of the parked. */
+void mailbox_unpark(struct mailbox *box, struct msg *m);
 /* Whether @m would be admitted now. */
 bool mailbox_has_room(const struct mailbox *box, const struct msg *m);
+
+/* ---- the stash ----------------------------------------------------------- */
+
+/* May an event that was popped be put aside? 0, MAILBOX_E_FULL or -ENOMEM. */
+int mailbox_may_stash(struct mailbox *box, const struct msg *m);
+/* Put it aside: mailbox_may_stash() has said yes since it was popped. */
+void mailbox_stash(struct mailbox *box, struct msg *m);
+/* All that were put aside go back to the front, in the order they were popped
+ * first: how many. */
+uint32_t mailbox_unstash(struct mailbox *box);
 
 /* ---- looking through it -------------------------------------------------- */
 

@@ -104,7 +104,6 @@ block_take(struct msg_pool *p, size_t total)
 	}
 	zero_head(m);
 	m->pool_class = (uint8_t)c;
-	m->flags = c < CLASS_HEAP ? 0 : MSG_HEAP;
 	return m;
 }
 
@@ -123,6 +122,38 @@ put_event(struct msg *m, const struct msg_init *init, uint8_t *end)
 	m->event = (const char *)end;
 }
 
+static bool
+event_is_own(const struct msg *m)
+{
+	const uint8_t *own = msg_headers(m) + m->headers_size;
+
+	return m->event == (const char *)own;
+}
+
+struct msg_extra *
+msg_extra_at(const struct msg *m)
+{
+	const uint8_t *end = msg_headers(m) + m->headers_size;
+
+	if (event_is_own(m))
+		end += m->event_size + 1;
+	return (struct msg_extra *)(((uintptr_t)end + 7) & ~(uintptr_t)7);
+}
+
+void
+msg_live(struct msg *m, uint64_t now_ns, uint64_t ttl_ns)
+{
+	struct msg_extra *extra = msg_extra_at(m);
+
+	extra->ttl_ns = ttl_ns;
+	extra->expires_ns = 0;
+	if (ttl_ns && ttl_ns < UINT64_MAX - now_ns)
+		extra->expires_ns = now_ns + ttl_ns;
+}
+
+/* Room for a struct msg_extra, wherever its alignment puts it. */
+enum { EXTRA_ROOM = sizeof(struct msg_extra) + 7 };
+
 struct msg *
 msg_new(struct msg_pool *p, const struct msg_init *init)
 {
@@ -132,6 +163,8 @@ msg_new(struct msg_pool *p, const struct msg_init *init)
 	struct msg *m;
 	uint8_t *end;
 
+	if (init->extra)
+		total += EXTRA_ROOM;
 	assert(init->size <= MSG_PAYLOAD_MAX &&
 		init->headers_size <= MSG_PAYLOAD_MAX);
 	m = FAULT(msg_new) ? NULL : block_take(p, total);
@@ -146,6 +179,10 @@ msg_new(struct msg_pool *p, const struct msg_init *init)
 	if (init->headers && init->headers_size)
 		memcpy(end, init->headers, init->headers_size);
 	put_event(m, init, end + init->headers_size);
+	if (init->extra) {
+		m->flags |= MSG_EXTRA;
+		memset(msg_extra_at(m), 0, sizeof(struct msg_extra));
+	}
 	return m;
 }
 
@@ -171,15 +208,15 @@ msg_free(struct msg_pool *p, struct msg *m)
 struct msg *
 msg_clone(struct msg_pool *p, const struct msg *m)
 {
-	const uint8_t *own = msg_headers(m) + m->headers_size;
 	struct msg_init init = {
 		.event = m->event,
 		.event_size = m->event_size,
-		.event_static = m->event != (const char *)own,
+		.event_static = !event_is_own(m),
 		.data = m->data,
 		.size = m->size,
 		.headers = msg_headers(m),
 		.headers_size = m->headers_size,
+		.extra = m->flags & MSG_EXTRA,
 	};
 	struct msg *copy = msg_new(p, &init);
 
@@ -188,5 +225,8 @@ msg_clone(struct msg_pool *p, const struct msg *m)
 	copy->from = m->from;
 	copy->to = m->to;
 	copy->handler = m->handler;
+	copy->flags |= m->flags & MSG_URGENT;
+	if (m->flags & MSG_EXTRA)
+		*msg_extra_at(copy) = *msg_extra_at(m);
 	return copy;
 }

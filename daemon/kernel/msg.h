@@ -20,6 +20,8 @@ enum msg_op {
 	MSG_TASK,   /* run a function on the scheduler's thread */
 	MSG_NOTE,   /* to session_ops.note(), past the mailbox: sched_note() */
 	MSG_CONTROL, /* an event to the control lane: sched_control() */
+	MSG_CANCEL,  /* to the callee: the caller of call wants no reply */
+	MSG_MOVED,   /* to the caller's home: call was forwarded to `to` */
 };
 
 enum msg_flag {
@@ -27,11 +29,12 @@ enum msg_flag {
 	MSG_MAY_PARK = 2, /* waits for room instead of being refused */
 	MSG_ADMITTED = 4, /* counted as accepted */
 	MSG_REPLIED = 8,  /* its call has been answered */
-	MSG_HEAP = 16,    /* not from the pool */
+	MSG_URGENT = 16,  /* goes before those that are not */
 	MSG_DELAYED = 32, /* held by a timer, or was */
+	MSG_EXTRA = 64,   /* has a struct msg_extra */
 };
 
-enum { MSG_PAYLOAD_MAX = 1 << 30 };
+enum { MSG_PAYLOAD_MAX = 1 << 30, MSG_KEY_MAX = 64 };
 
 /* What the ack of a post stands for; the wire's numbers. */
 enum msg_level {
@@ -60,9 +63,28 @@ struct msg {
 	uint8_t event_size;
 	uint8_t attempt;
 	uint8_t pool_class;
-	uint32_t status;       /* MSG_REPLY, MSG_SETTLE */
-	uint32_t settled_size; /* MSG_SETTLE: payload bytes of the post */
-	uint8_t data[];        /* payload, NUL, headers, event name, NUL */
+	union {
+		struct { /* MSG_REPLY, MSG_SETTLE, MSG_NOTE */
+			uint32_t status;
+			/* MSG_SETTLE: payload bytes of the post */
+			uint32_t settled_size;
+		};
+		/* MSG_EVENT with a call: when its caller gives up, monotonic;
+		 * 0: not known */
+		uint64_t deadline_ns;
+	};
+	uint8_t data[]; /* payload, NUL, headers, event name, NUL, extra */
+};
+
+/* What few events have; behind all else, see msg_extra(). */
+struct msg_extra {
+	uint64_t ttl_ns;     /* time to live; 0: no end */
+	uint64_t expires_ns; /* it ends then, monotonic; 0: never */
+	uint64_t key_home;   /* session that has noted the key */
+	uint64_t re;         /* it is the answer to this call of the receiver */
+	uint32_t status;     /* then: how that went */
+	uint8_t key_size;
+	char key[MSG_KEY_MAX]; /* idempotency key, not NUL-terminated */
 };
 
 static inline struct msg *
@@ -186,11 +208,21 @@ struct msg_init {
 	uint32_t size;
 	const void *headers;
 	uint32_t headers_size;
+	bool extra; /* with a struct msg_extra, all 0 */
 };
 struct msg *msg_new(struct msg_pool *p, const struct msg_init *init);
 struct msg *msg_free(struct msg_pool *p, struct msg *m);
-/* A MSG_EVENT with the same name, payload, headers, sender, receiver and
- * handler; all else (ack, call, id, flags ...) is zero. */
+/* The rare part of @m; NULL: it has none. */
+struct msg_extra *msg_extra_at(const struct msg *m);
+static inline struct msg_extra *
+msg_extra(const struct msg *m)
+{
+	return m->flags & MSG_EXTRA ? msg_extra_at(m) : NULL;
+}
+/* Live for @ttl_ns from @now_ns; 0: no end. It has an extra. */
+void msg_live(struct msg *m, uint64_t now_ns, uint64_t ttl_ns);
+/* A MSG_EVENT with the same name, payload, headers, sender, receiver, handler,
+ * priority and time to live; all else (ack, call, id, flags ...) is zero. */
 struct msg *msg_clone(struct msg_pool *p, const struct msg *m);
 /* Bytes that @m counts for in a mailbox. */
 static inline uint32_t

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "kernel/aside.h"
 #include "kernel/supervise.h"
 
 enum {
@@ -106,9 +107,8 @@ sched_inject(struct sched *target, struct sched_task *task)
 
 /* ---- ends ------------------------------------------------------------ */
 
-/* Tell the poster of @m, once. */
-static void
-settle(struct sched *s, struct msg *m, int status, const char *text)
+void
+sched_settle(struct sched *s, struct msg *m, int status, const char *text)
 {
 	struct session *poster = session_find(s->kernel, m->from);
 	struct sched *home;
@@ -145,7 +145,7 @@ void
 sched_settle_level(struct sched *s, struct msg *m, enum msg_level level)
 {
 	if ((m->flags & MSG_ACK) && m->level <= level)
-		settle(s, m, EVD_STATUS_OK, NULL);
+		sched_settle(s, m, EVD_STATUS_OK, NULL);
 }
 
 static void
@@ -199,7 +199,9 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 		sched_reply(s, m->call, status, text,
 			text ? (uint32_t)strlen(text) : 0);
 	if (m->flags & MSG_ACK)
-		settle(s, m, status, text);
+		sched_settle(s, m, status, text);
+	if (m->flags & MSG_EXTRA)
+		aside_ended(s, m, status, text);
 	if (end != MSG_END_HANDLED)
 		log_debug("event.ended",
 			"event_id=%" PRIu64 " event=%s to=%" PRIu64
@@ -243,6 +245,10 @@ sched_end_text(int status)
 		return "the mailbox is full";
 	case EVD_STATUS_FAILED:
 		return "the session has failed and is not restarted";
+	case EVD_STATUS_EXPIRED:
+		return "the event expired before it was handled";
+	case EVD_STATUS_CANCELLED:
+		return "it was cancelled";
 	default:
 		return "the event was not handled";
 	}
@@ -305,12 +311,19 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 		return SCHED_E_FAILED;
 	if (t->refuse)
 		m->flags &= (uint8_t)~MSG_MAY_PARK;
-	if (mailbox_push(&t->box, m))
-		return SCHED_E_FULL;
+	if ((m->flags & MSG_EXTRA) && aside_is_known(s, t, m))
+		return 0;
+	if (mailbox_push(&t->box, m)) {
+		if (!aside_drop_expired(s, t) || mailbox_push(&t->box, m))
+			return SCHED_E_FULL;
+	}
 	if (t->run == SESSION_IDLE && !t->queued)
 		sched_enqueue(s, t);
-	if (m->flags & MSG_ADMITTED)
-		admitted(s, t, m); /* last: its poster may stop @t */
+	if (!(m->flags & MSG_ADMITTED))
+		return 0;
+	if (m->flags & MSG_EXTRA)
+		aside_admitted(s, t, m);
+	admitted(s, t, m); /* last: its poster may stop @t */
 	return 0;
 }
 
@@ -451,6 +464,12 @@ item_arrived(struct sched *s, struct msg *m)
 		break;
 	case MSG_CONTROL:
 		sched_control(s, m);
+		break;
+	case MSG_CANCEL:
+		sched_cancel_arrived(s, m);
+		break;
+	case MSG_MOVED:
+		sched_moved_arrived(s, m);
 		break;
 	}
 }

@@ -159,10 +159,15 @@ void sched_stage(struct sched *s, struct sched *target, struct msg *m);
 void sched_enqueue(struct sched *s, struct session *session);
 /* Run what @t has to do up to its budget: how many events it was. */
 int session_run(struct sched *s, struct session *t);
+/* Tell the poster of @m, which has MSG_ACK, once. */
+void sched_settle(struct sched *s, struct msg *m, int status, const char *text);
 /* The poster waits for no more than @level of @m, or goes on waiting. */
 void sched_settle_level(struct sched *s, struct msg *m, enum msg_level level);
 /* A text for people on how an event ended. */
 const char *sched_end_text(int status);
+/* What session_cancel_call() and session_forward() tell; consumes @m. */
+void sched_cancel_arrived(struct sched *s, struct msg *m);
+void sched_moved_arrived(struct sched *s, struct msg *m);
 /* Give a reply to whoever waits for it here, or count it as late. */
 void sched_reply_arrived(struct sched *s, struct msg *reply);
 /* A pending call of this scheduler is over without an answer. */
@@ -178,7 +183,7 @@ sched_id(struct sched *s)
 static inline void
 sched_handled(struct sched *s, struct session *t, struct msg *m)
 {
-	if (m->call || (m->flags & MSG_ACK)) {
+	if (m->call || (m->flags & (MSG_ACK | MSG_EXTRA))) {
 		msg_end(s, t, m, MSG_END_HANDLED, EVD_STATUS_OK, NULL);
 		return;
 	}

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "kernel/aside.h"
 #include "kernel/life.h"
 #include "kernel/sched.h"
 #include "kernel/slots.h"
@@ -85,7 +86,14 @@ session_admit_parked(struct sched *sched, struct session *s)
 {
 	struct msg *m;
 
-	while ((m = mailbox_admit(&s->box))) {
+	while (s->box.n_parked) {
+		if (aside_end_parked(sched, s))
+			continue;
+		m = mailbox_admit(&s->box);
+		if (!m)
+			break;
+		if (m->flags & MSG_EXTRA)
+			aside_admitted(sched, s, m);
 		s->counters.accepted++;
 		sched->counters.accepted++;
 		sched->queued++;
@@ -132,6 +140,10 @@ conclude(struct sched *sched, struct session *s, struct msg *m,
 		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_HANDLER,
 			"the session has no handler for this event");
 		break;
+	case SESSION_STASHED:
+		mailbox_stash(&s->box, m);
+		sched->queued++;
+		break;
 	}
 }
 
@@ -139,6 +151,8 @@ static void
 run_one(struct sched *sched, struct session *s, struct msg *m)
 {
 	sched->queued--;
+	if (((m->flags & MSG_EXTRA) || s->box.rare) && aside_end(sched, s, m))
+		return;
 	conclude(sched, s, m, s->ops->run(s, m));
 }
 

@@ -29,6 +29,7 @@ enum session_result {
 	SESSION_HELD,   /* not taken: offer it again after session_wake() */
 	SESSION_CRASHED, /* the handler failed and session_fail() was called */
 	SESSION_UNHANDLED, /* no handler for it: a dead letter */
+	SESSION_STASHED,   /* put aside, session_may_stash() having said yes */
 };
 
 struct session_ops {
@@ -55,6 +56,10 @@ struct session_ops {
 	size_t (*memory)(const struct session *s); /* bytes of the state */
 	/* @m, which is now the kind's, came by sched_note(). NULL: none do. */
 	void (*note)(struct session *s, struct msg *m);
+	/* The caller of @call, which may be deferred, handed on or being
+	 * handled, wants no reply any more: true if it was there. NULL: the
+	 * kind is not told. */
+	bool (*cancelled)(struct session *s, uint64_t call);
 	/* session_restart() of one that is up: its spec and aliases may have
 	 * changed, its state stays. NULL: it is stopped and started. */
 	void (*renew)(struct session *s);
@@ -163,6 +168,14 @@ void session_done(struct session *s, struct msg *m, int status);
 /* @m, held by LEASED, goes back to the front of the mailbox: call it for the
  * newest first. */
 void session_return(struct session *s, struct msg *m);
+/* May the event being handled, @m, be put aside? 0, SCHED_E_FULL: its place in
+ * the mailbox has been taken meanwhile, or -ENOMEM. Then run() may return
+ * SESSION_STASHED, or, after WAIT, session_stash() may be called. */
+int session_may_stash(struct session *s, const struct msg *m);
+void session_stash(struct session *s, struct msg *m);
+/* All that is aside goes back to the front of the mailbox, in order: how
+ * many. It is not handled before the present handler has returned. */
+uint32_t session_unstash(struct session *s);
 /* After SESSION_HELD: try again. */
 void session_wake(struct session *s);
 /* The session has failed: free the state, end what it was handling as dead
@@ -172,14 +185,24 @@ void session_fail(struct session *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* Post @m and have ops.reply(@token) called once: with the answer, or with
- * an error status, EVD_STATUS_TIMEOUT after @timeout_ms (0: the default).
- * 0, or as sched_post(): then reply() is not called. */
+ * an error status, EVD_STATUS_TIMEOUT after @timeout_ms (0: the default), or
+ * at m->deadline_ns if that is earlier: a call made for another that has its
+ * deadline. 0, or as sched_post(): then reply() is not called. */
 int session_call(struct session *s, struct msg *m, uint64_t token,
 	uint32_t timeout_ms, uint64_t *call);
 /* ops.reply(@token) with EVD_STATUS_TIMEOUT after @ms. */
 int session_sleep(
 	struct session *s, uint64_t token, uint64_t ms, uint64_t *call);
-/* No reply is wanted any more. */
+/* No reply is wanted any more, and the callee is told: its event ends as
+ * cancelled if it has not been taken yet. */
+enum { SESSION_E_NO_CALL = 1 };
+int session_cancel_call(struct session *s, uint64_t call);
+/* Post @m, to another session, in place of the event that came with @call (0:
+ * none) and @deadline_ns: the reply goes to the first caller, who still waits
+ * no longer. As sched_post(); the caller has then to forget @call. */
+int session_forward(
+	struct session *s, uint64_t call, uint64_t deadline_ns, struct msg *m);
+/* No reply is wanted any more; the callee is not told. */
 void session_forget(struct session *s, uint64_t call);
 
 /* ---- lifecycle, on the home's thread --------------------------------- */
@@ -204,6 +227,8 @@ size_t session_memory(const struct session *s);
 void session_begin(struct session *s);
 /* One of its own is answered, or nobody waits any more. */
 void session_end_call(struct session *s, struct call *call);
+/* The caller of @call, an event for @s, wants no reply; see aside.h. */
+void session_call_cancelled(struct session *s, uint64_t call);
 /* No room will come soon: end what waits for it, and say why. */
 void session_refuse_parked(struct session *s, int status);
 /* Take in what waits for room, as far as there is room. */

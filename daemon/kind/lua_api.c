@@ -162,7 +162,7 @@ api_defer(lua_State *L)
 		lua_pushnil(L);
 		return 1;
 	}
-	r = deferred_add(&ls->deferred, m->call);
+	r = deferred_add(&ls->deferred, m->call, m->deadline_ns);
 	if (r == DEFERRED_E_MANY)
 		return luaL_error(L, "%d calls are deferred, the most possible",
 			DEFERRED_MAX);

@@ -346,7 +346,7 @@ host_defer(struct evd_ctx *ctx)
 		return 0;
 	call = m->call;
 	/* Beyond the table's limit it is good, but dies with its deadline. */
-	(void)deferred_add(&n->deferred, call);
+	(void)deferred_add(&n->deferred, call, m->deadline_ns);
 	m->call = 0;
 	return call;
 }

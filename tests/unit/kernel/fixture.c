@@ -111,6 +111,17 @@ on_stop(struct session *s, bool crashed)
 	fake->n_stopped++;
 }
 
+static bool
+on_cancelled(struct session *s, uint64_t call)
+{
+	struct fake *fake = s->state;
+
+	if (!fake->on_cancelled || !fake->on_cancelled(fake, call))
+		return false;
+	trace(fake, "cancelled");
+	return true;
+}
+
 static size_t
 on_memory(const struct session *s)
 {
@@ -126,6 +137,7 @@ const struct session_ops fake_ops = {
 	.settled = on_settled,
 	.stop = on_stop,
 	.memory = on_memory,
+	.cancelled = on_cancelled,
 };
 
 const struct session_ops fake_inline_ops = {
@@ -390,6 +402,39 @@ fixture_post_ack(struct fake *from, const struct fake *to, const char *event,
 {
 	struct msg *m = fixture_msg(from->sched, to, event);
 
+	m->from = from->id;
+	m->seq = seq;
+	m->level = (uint8_t)level;
+	m->flags |= MSG_ACK | flags;
+	assert_int_equal(sched_post(from->sched, m), 0);
+}
+
+struct msg *
+fixture_rich(struct sched *s, const struct fake *to, const char *event)
+{
+	struct msg *m =
+		msg_new(&s->pool, &(struct msg_init){.event = event,
+					  .event_size = (uint8_t)strlen(event),
+					  .extra = true});
+
+	assert_non_null(m);
+	m->to = to->id;
+	return m;
+}
+
+void
+msg_set_key(struct msg *m, const char *key)
+{
+	struct msg_extra *extra = msg_extra(m);
+
+	extra->key_size = (uint8_t)strlen(key);
+	memcpy(extra->key, key, extra->key_size);
+}
+
+void
+fixture_send(struct fake *from, struct msg *m, uint64_t seq,
+	enum msg_level level, uint8_t flags)
+{
 	m->from = from->id;
 	m->seq = seq;
 	m->level = (uint8_t)level;

@@ -38,6 +38,8 @@ struct fake {
 	void (*on_reply)(struct fake *fake, uint64_t token, struct msg *reply);
 	void (*on_settled)(struct fake *fake, uint64_t seq, int status);
 	void (*on_stop)(struct fake *fake);
+	/* Writes "cancelled" down; NULL: it had no such call. */
+	bool (*on_cancelled)(struct fake *fake, uint64_t call);
 	struct fake *other;  /* for the handlers */
 	struct msg *held[8]; /* likewise */
 	unsigned n_held, n_started, n_run, n_replies, n_settled, n_stopped;
@@ -93,6 +95,13 @@ void fixture_post(struct fake *from, const struct fake *to, const char *event);
 /* Post with MSG_ACK | @flags, to be settled at @level. */
 void fixture_post_ack(struct fake *from, const struct fake *to,
 	const char *event, uint64_t seq, enum msg_level level, uint8_t flags);
+/* The same with an extra, for fixture_send(). */
+struct msg *fixture_rich(
+	struct sched *s, const struct fake *to, const char *event);
+void msg_set_key(struct msg *m, const char *key);
+/* Post @m from @from with MSG_ACK | @flags, to be settled at @level. */
+void fixture_send(struct fake *from, struct msg *m, uint64_t seq,
+	enum msg_level level, uint8_t flags);
 /* Call from @from, whose reply comes under @token. */
 int fixture_call(struct fake *from, const struct fake *to, const char *event,
 	uint64_t token, uint32_t timeout_ms);

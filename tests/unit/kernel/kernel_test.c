@@ -49,6 +49,7 @@ struct deed {
 	struct fake *by;
 	uint32_t incarnation;
 	bool ack, call, answered;
+	uint64_t id; /* of the call */
 };
 
 struct world {
@@ -58,6 +59,7 @@ struct world {
 	struct msg *waiting[ACTORS];   /* SESSION_WAIT holds it */
 	uint64_t last[ACTORS][ACTORS]; /* number seen, by receiver, sender */
 	const struct fake *whose[ACTORS][ACTORS]; /* of which of its lives */
+	bool mixed[ACTORS];   /* some go first: the order is another test's */
 	bool offered[ACTORS]; /* the last one was not taken: it comes again */
 	struct deed deeds[POSTS_MAX];
 	uint64_t n_deeds;
@@ -149,7 +151,7 @@ check_order(struct world *w, struct fake *fake, const struct msg *m)
 
 	memcpy(&number, m->data, sizeof(number));
 	from = w->deeds[number].by;
-	if (!from || m->attempt > 0 || (m->flags & MSG_DELAYED))
+	if (!from || m->attempt > 0 || (m->flags & MSG_DELAYED) || w->mixed[me])
 		return;
 	last = &w->last[me][index_of(from)];
 	if (w->whose[me][index_of(from)] != from)
@@ -164,6 +166,23 @@ check_order(struct world *w, struct fake *fake, const struct msg *m)
 }
 
 static void random_deed(struct world *w);
+static struct fake *some_actor(struct world *w);
+
+/* Another may answer for it, whoever that is by then. */
+static void
+actor_forward(struct world *w, struct fake *fake, struct msg *m)
+{
+	struct fake *to = some_actor(w);
+	struct msg *on;
+
+	if (!m->call || (m->flags & MSG_REPLIED) || !to || to == fake)
+		return;
+	on = fixture_msg(fake->sched, to, "r");
+	if (session_forward(fake->session, m->call, m->deadline_ns, on))
+		msg_free(&fake->sched->pool, on);
+	else
+		m->call = 0;
+}
 
 static enum session_result
 actor_on_run(struct fake *fake, struct msg *m)
@@ -209,6 +228,18 @@ actor_on_run(struct fake *fake, struct msg *m)
 	case 8:
 		session_exit(fake->session);
 		break;
+	case 10:
+	case 11:
+		if (session_may_stash(fake->session, m))
+			break;
+		w->mixed[me] = true;
+		return SESSION_STASHED;
+	case 12:
+		actor_forward(w, fake, m);
+		break;
+	case 13:
+		session_unstash(fake->session);
+		break;
 	}
 	w->n_handled++;
 	return SESSION_DONE;
@@ -246,6 +277,7 @@ actor_make(struct world *w, size_t i)
 	w->actors[i] = fake;
 	w->waiting[i] = NULL;
 	w->offered[i] = false;
+	w->mixed[i] = false;
 	memset(w->last[i], 0, sizeof(w->last[i]));
 }
 
@@ -259,7 +291,8 @@ deed_msg(struct world *w, struct fake *from, const struct fake *to)
 		msg_new(&from->sched->pool, &(struct msg_init){.event = "e",
 						    .event_size = 1,
 						    .data = &number,
-						    .size = sizeof(number)});
+						    .size = sizeof(number),
+						    .extra = roll(w, 4) == 0});
 
 	assert_non_null(m);
 	assert_true(number < POSTS_MAX);
@@ -267,7 +300,32 @@ deed_msg(struct world *w, struct fake *from, const struct fake *to)
 		.by = from, .incarnation = from->session->incarnation};
 	m->from = from->id;
 	m->to = to->id;
+	if (m->flags & MSG_EXTRA)
+		msg_live(m, from->sched->now_ns, roll(w, 60) * NS_PER_MS);
 	return m;
+}
+
+/* One of a few keys, so that they repeat, over all schedulers. */
+static void
+deed_key(struct world *w, struct msg *m)
+{
+	char key[8];
+
+	snprintf(key, sizeof(key), "k%d", (int)roll(w, 20));
+	msg_set_key(m, key);
+}
+
+/* The last of its calls that it knows, if that still waits. */
+static void
+do_cancel(struct world *w, struct fake *from)
+{
+	struct deed *deed = &w->deeds[from->call];
+
+	if (!from->call || deed->answered || deed->by != from ||
+		deed->incarnation != from->session->incarnation ||
+		session_cancel_call(from->session, deed->id))
+		return;
+	deed->answered = true; /* it must not be any more */
 }
 
 static void
@@ -277,6 +335,10 @@ do_post(struct world *w, struct fake *from, struct fake *to)
 	struct sched *s = from->sched;
 	struct deed *deed = &w->deeds[w->n_deeds];
 
+	if (roll(w, 6) == 0) {
+		m->flags |= MSG_URGENT;
+		w->mixed[index_of(to)] = true;
+	}
 	if (roll(w, 2)) {
 		deed->ack = true;
 		m->flags |= MSG_ACK;
@@ -287,12 +349,22 @@ do_post(struct world *w, struct fake *from, struct fake *to)
 	}
 	if (roll(w, 3) == 0) {
 		deed->call = true;
+		m->deadline_ns =
+			roll(w, 4) ? 0 : s->now_ns + roll(w, 100) * NS_PER_MS;
 		if (session_call(from->session, m, w->n_deeds,
-			    (uint32_t)roll(w, 200), NULL)) {
+			    (uint32_t)roll(w, 200), &deed->id)) {
 			deed->call = false;
 			msg_free(&s->pool, m);
+		} else {
+			from->call = w->n_deeds;
 		}
-	} else if (sched_post(s, m)) {
+		return;
+	}
+	if ((m->flags & MSG_EXTRA) && roll(w, 2)) {
+		deed_key(w, m);
+		w->mixed[index_of(to)] = true;
+	}
+	if (sched_post(s, m)) {
 		assert_false(deed->ack);
 		msg_free(&s->pool, m);
 	}
@@ -348,6 +420,8 @@ do_end(struct world *w, struct fake *fake)
 			session_return(
 				fake->session, fake->held[--fake->n_held]);
 	}
+	if (w->calm || roll(w, 4) == 0)
+		session_unstash(fake->session);
 	session_wake(fake->session);
 }
 
@@ -370,6 +444,9 @@ random_deed(struct world *w)
 	case 3:
 		if (roll(w, 8) == 0)
 			session_stop(to->session);
+		break;
+	case 4:
+		do_cancel(w, from);
 		break;
 	default:
 		do_post(w, from, to);

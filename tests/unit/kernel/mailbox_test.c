@@ -31,6 +31,7 @@ teardown(void **state)
 	assert_int_equal(box->n, 0);
 	assert_int_equal(box->size, 0);
 	assert_int_equal(box->n_parked, 0);
+	mailbox_deinit(box);
 	return 0;
 }
 
@@ -270,6 +271,112 @@ test_pop_parked_takes_the_first_waiting_unadmitted(void **state)
 	assert_int_equal(box->n, MAX_N);
 }
 
+static void
+test_urgent_ones_go_first_and_in_order(void **state)
+{
+	struct mailbox *box = *state;
+
+	mailbox_limit(box, 10, MAX_SIZE);
+	push(box, 1, 1, 0);
+	push(box, 11, 1, MSG_URGENT);
+	push(box, 2, 1, 0);
+	push(box, 12, 1, MSG_URGENT);
+	assert_int_equal(pop(box), 11);
+	push(box, 13, 1, MSG_URGENT);
+	assert_int_equal(pop(box), 12);
+	assert_int_equal(pop(box), 13);
+	assert_int_equal(pop(box), 1);
+	push(box, 14, 1, MSG_URGENT);
+	assert_int_equal(pop(box), 14);
+	assert_int_equal(pop(box), 2);
+	assert_int_equal(pop(box), 0);
+}
+
+static void
+test_urgent_ones_are_bounded_and_park_in_front(void **state)
+{
+	struct mailbox *box = *state;
+
+	for (uint64_t id = 1; id <= MAX_N; id++)
+		push(box, id, 1, 0);
+	assert_int_equal(push(box, 9, 1, MSG_URGENT), MAILBOX_E_FULL);
+	push(box, 4, 1, MSG_MAY_PARK);
+	push(box, 11, 1, MSG_MAY_PARK | MSG_URGENT);
+	push(box, 12, 1, MSG_MAY_PARK | MSG_URGENT);
+	assert_int_equal(box->n, MAX_N);
+	assert_int_equal(pop(box), 1);
+	assert_int_equal(pop(box), 11);
+	assert_int_equal(pop(box), 12);
+	assert_int_equal(pop(box), 2);
+	assert_int_equal(pop(box), 3);
+	assert_int_equal(pop(box), 4);
+}
+
+static void
+test_unpop_keeps_urgent_ones_in_front(void **state)
+{
+	struct mailbox *box = *state;
+	struct msg *plain, *urgent;
+
+	mailbox_limit(box, 10, MAX_SIZE);
+	push(box, 1, 1, 0);
+	push(box, 2, 1, 0);
+	plain = mailbox_pop(box);
+	push(box, 11, 1, MSG_URGENT);
+	push(box, 12, 1, MSG_URGENT);
+	mailbox_unpop(box, plain); /* behind those that came meanwhile */
+	urgent = mailbox_pop(box);
+	assert_int_equal(urgent->id, 11);
+	mailbox_unpop(box, urgent);
+	assert_int_equal(pop(box), 11);
+	assert_int_equal(pop(box), 12);
+	assert_int_equal(pop(box), 1);
+	assert_int_equal(pop(box), 2);
+}
+
+static void
+stash(struct mailbox *box)
+{
+	struct msg *m = mailbox_pop(box);
+
+	assert_int_equal(mailbox_may_stash(box, m), 0);
+	mailbox_stash(box, m);
+}
+
+static void
+test_what_is_stashed_counts_and_comes_back_in_front(void **state)
+{
+	struct mailbox *box = *state;
+
+	for (uint64_t id = 1; id <= MAX_N; id++)
+		push(box, id, 10, 0);
+	stash(box);
+	stash(box);
+	assert_int_equal(box->n, MAX_N);
+	assert_int_equal(box->size, MAX_N * 10);
+	assert_int_equal(push(box, 4, 1, 0), MAILBOX_E_FULL);
+	assert_int_equal(mailbox_unstash(box), 2);
+	assert_int_equal(mailbox_unstash(box), 0);
+	assert_int_equal(box->n, MAX_N);
+	for (uint64_t id = 1; id <= MAX_N; id++)
+		assert_int_equal(pop(box), id);
+	assert_int_equal(pop(box), 0);
+}
+
+static void
+test_nothing_is_stashed_past_the_bounds(void **state)
+{
+	struct mailbox *box = *state;
+	struct msg *m;
+
+	for (uint64_t id = 1; id <= MAX_N; id++)
+		push(box, id, 1, 0);
+	m = mailbox_pop(box);
+	push(box, 9, 1, 0); /* has taken its place */
+	assert_int_equal(mailbox_may_stash(box, m), MAILBOX_E_FULL);
+	msg_free(NULL, m);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -290,6 +397,11 @@ main(void)
 		TEST(test_lowered_bounds_keep_what_is_in),
 		TEST(test_unpop_puts_back_to_the_front),
 		TEST(test_pop_parked_takes_the_first_waiting_unadmitted),
+		TEST(test_urgent_ones_go_first_and_in_order),
+		TEST(test_urgent_ones_are_bounded_and_park_in_front),
+		TEST(test_unpop_keeps_urgent_ones_in_front),
+		TEST(test_what_is_stashed_counts_and_comes_back_in_front),
+		TEST(test_nothing_is_stashed_past_the_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,7 +96,7 @@ test_new_is_zero_after_reuse(void **state)
 	assert_int_equal(m->id | m->from | m->to | m->call | m->seq, 0);
 	assert_int_equal(m->late_ns, 0);
 	assert_int_equal(m->handler | m->op | m->level | m->attempt, 0);
-	assert_int_equal(m->flags & ~MSG_HEAP, 0);
+	assert_int_equal(m->flags, 0);
 	assert_int_equal(m->status, 0);
 	msg_free(*state, m);
 }
@@ -126,7 +126,7 @@ test_large_messages_come_from_the_heap(void **state)
 {
 	struct msg *m = msg_sized(*state, 1 << 20);
 
-	assert_true(m->flags & MSG_HEAP);
+	assert_int_equal(m->pool_class, MSG_CLASSES);
 	msg_free(*state, m);
 }
 
@@ -208,7 +208,7 @@ test_clone_copies_what_is_said_and_nothing_else(void **state)
 	assert_int_equal(copy->handler, 3);
 	assert_int_equal(copy->op, MSG_EVENT);
 	assert_int_equal(copy->id | copy->call | copy->seq, 0);
-	assert_int_equal(copy->flags & ~MSG_HEAP, 0);
+	assert_int_equal(copy->flags, 0);
 	assert_int_equal(copy->level | copy->attempt, 0);
 	msg_free(*state, copy);
 }
@@ -259,6 +259,54 @@ test_queue_is_first_in_first_out(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void
+test_the_rare_part_stands_behind_all_else(void **state)
+{
+	for (uint32_t size = 0; size < 40; size++) {
+		for (unsigned own = 0; own < 2; own++) {
+			struct msg_init init = {
+				.event = "event",
+				.event_size = 5,
+				.event_static = !own,
+				.size = size,
+				.headers = "hh",
+				.headers_size = 2,
+				.extra = true,
+			};
+			struct msg *m = msg_new(*state, &init), *copy;
+
+			assert_non_null(m);
+			assert_true(m->flags & MSG_EXTRA);
+			assert_ptr_equal(msg_extra(m), msg_extra_at(m));
+			assert_int_equal((uintptr_t)msg_extra(m) % 8, 0);
+			assert_int_equal(msg_extra(m)->key_size, 0);
+			memset(msg_extra(m)->key, 'k', MSG_KEY_MAX);
+			msg_live(m, 1000, 500);
+			copy = msg_clone(*state, m);
+			assert_string_equal(copy->event, "event");
+			assert_memory_equal(msg_headers(copy), "hh", 2);
+			assert_int_equal(msg_extra(copy)->expires_ns, 1500);
+			assert_int_equal(msg_extra(copy)->key[63], 'k');
+			msg_free(*state, copy);
+			msg_free(*state, m);
+		}
+	}
+}
+
+static void
+test_an_endless_life_does_not_expire(void **state)
+{
+	struct msg *m = msg_new(*state,
+		&(struct msg_init){
+			.event = "e", .event_static = true, .extra = true});
+
+	msg_live(m, 1000, UINT64_MAX - 10);
+	assert_int_equal(msg_extra(m)->expires_ns, 0);
+	msg_live(m, 1000, 0);
+	assert_int_equal(msg_extra(m)->expires_ns, 0);
+	msg_free(*state, m);
+}
+
 int
 main(void)
 {
@@ -274,6 +322,8 @@ main(void)
 		TEST(test_clone_shares_a_static_event),
 		TEST(test_new_fails_when_out_of_memory),
 		TEST(test_queue_is_first_in_first_out),
+		TEST(test_the_rare_part_stands_behind_all_else),
+		TEST(test_an_endless_life_does_not_expire),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

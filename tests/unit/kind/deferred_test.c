@@ -10,13 +10,13 @@ test_what_was_added_is_there_once(void **state)
 
 	assert_false(deferred_remove(&d, 5));
 	for (uint64_t i = 1; i <= 5000; i++)
-		assert_int_equal(deferred_add(&d, i << 30 | i % 7), 0);
+		assert_int_equal(deferred_add(&d, i << 30 | i % 7, 0), 0);
 	for (uint64_t i = 1; i <= 5000; i += 2)
 		assert_true(deferred_remove(&d, i << 30 | i % 7));
 	for (uint64_t i = 1; i <= 5000; i++)
 		assert_int_equal(
 			deferred_remove(&d, i << 30 | i % 7), i % 2 == 0);
-	assert_int_equal(d.n, 0);
+	assert_int_equal(d.calls.n, 0);
 	assert_false(deferred_remove(&d, 0));
 	deferred_deinit(&d, &rig->s);
 }
@@ -28,10 +28,11 @@ test_there_is_a_limit(void **state)
 	struct deferred d = {0};
 
 	for (uint64_t i = 1; i <= DEFERRED_MAX; i++)
-		assert_int_equal(deferred_add(&d, i), 0);
-	assert_int_equal(deferred_add(&d, DEFERRED_MAX + 1), DEFERRED_E_MANY);
+		assert_int_equal(deferred_add(&d, i, 0), 0);
+	assert_int_equal(
+		deferred_add(&d, DEFERRED_MAX + 1, 0), DEFERRED_E_MANY);
 	assert_true(deferred_remove(&d, 1));
-	assert_int_equal(deferred_add(&d, DEFERRED_MAX + 1), 0);
+	assert_int_equal(deferred_add(&d, DEFERRED_MAX + 1, 0), 0);
 	deferred_deinit(&d, &rig->s);
 }
 

@@ -1,0 +1,302 @@
+#include "kernel/aside.h"
+
+#include <stdlib.h>
+
+#include "base/fault.h"
+#include "kernel/sched.h"
+
+struct aside *
+aside_get(const struct session *t)
+{
+	return t->box.rare ? t->box.rare->aside : NULL;
+}
+
+/* The same, made if need be; NULL: out of memory. */
+static struct aside *
+aside_of(struct session *t)
+{
+	struct mailbox_rare *rare = mailbox_rare(&t->box);
+
+	if (!rare)
+		return NULL;
+	if (!rare->aside && !FAULT(aside_of))
+		rare->aside = calloc(1, sizeof(*rare->aside));
+	return rare->aside;
+}
+
+/* ---- ends without being handled -------------------------------------- */
+
+static bool
+is_expired(const struct sched *s, const struct msg *m)
+{
+	const struct msg_extra *extra = msg_extra(m);
+
+	return extra && extra->expires_ns && extra->expires_ns <= s->now_ns;
+}
+
+/* Its caller has cancelled it: nobody waits for an answer. */
+static bool
+take_cancelled(struct session *t, struct msg *m)
+{
+	struct aside *aside = m->call ? aside_get(t) : NULL;
+
+	if (!aside || !callset_remove(&aside->cancelled, m->call, NULL))
+		return false;
+	m->call = 0;
+	return true;
+}
+
+/* Why @m must not be handled, EVD_STATUS_*, or 0. */
+static int
+obstacle(struct sched *s, struct session *t, struct msg *m)
+{
+	if (take_cancelled(t, m))
+		return EVD_STATUS_CANCELLED;
+	return is_expired(s, m) ? EVD_STATUS_EXPIRED : EVD_STATUS_OK;
+}
+
+bool
+aside_end(struct sched *s, struct session *t, struct msg *m)
+{
+	int status = obstacle(s, t, m);
+
+	if (!status)
+		return false;
+	msg_end(s, t, m,
+		status == EVD_STATUS_EXPIRED ? MSG_END_EXPIRED
+					     : MSG_END_CANCELLED,
+		status, NULL);
+	return true;
+}
+
+bool
+aside_end_parked(struct sched *s, struct session *t)
+{
+	struct msg *m = msg_ring_head(&t->box.parked);
+	int status;
+
+	if (!(m->flags & MSG_EXTRA) && !t->box.rare)
+		return false;
+	status = obstacle(s, t, m);
+	if (!status) {
+		if (!(m->flags & MSG_EXTRA))
+			return false;
+		mailbox_pop_parked(&t->box);
+		if (aside_is_known(s, t, m)) /* the first one came in */
+			return true;
+		mailbox_unpark(&t->box, m);
+		return false;
+	}
+	mailbox_pop_parked(&t->box);
+	msg_end(s, t, m, MSG_END_REFUSED, status, NULL);
+	return true;
+}
+
+bool
+aside_drop_expired(struct sched *s, struct session *t)
+{
+	struct msg *m = t->box.admitted.head;
+	bool dropped = false;
+
+	for (; m && is_expired(s, m); m = t->box.admitted.head) {
+		mailbox_pop(&t->box);
+		s->queued--;
+		msg_end(s, t, m, MSG_END_EXPIRED, EVD_STATUS_EXPIRED, NULL);
+		dropped = true;
+	}
+	return dropped;
+}
+
+/* ---- cancelled calls ------------------------------------------------- */
+
+/* Move those of @from that are in the queue to @to. */
+static void
+keep_queued(struct callset *from, struct callset *to, const struct msg *m,
+	const struct msg *last)
+{
+	for (; m; m = m != last ? msg_next(m) : NULL)
+		if (m->call && callset_remove(from, m->call, NULL) &&
+			callset_add(to, m->call, 0))
+			return; /* out of memory: the rest is handled */
+}
+
+/* Those that came too late to find their event are forgotten. */
+static void
+sweep(struct session *t)
+{
+	struct callset kept = {.slots = NULL};
+	struct callset *old = &aside_get(t)->cancelled;
+
+	keep_queued(old, &kept, t->box.admitted.head, NULL);
+	keep_queued(
+		old, &kept, msg_ring_head(&t->box.parked), t->box.parked.tail);
+	if (t->box.rare)
+		keep_queued(old, &kept, t->box.rare->stash.head, NULL);
+	callset_deinit(old);
+	*old = kept;
+}
+
+void
+session_call_cancelled(struct session *t, uint64_t call)
+{
+	uint64_t n_queued = (uint64_t)t->box.n + t->box.n_parked;
+	struct aside *aside;
+
+	if (t->begun && t->ops->cancelled && t->ops->cancelled(t, call))
+		return;
+	aside = n_queued ? aside_of(t) : NULL;
+	if (!aside || callset_find(&aside->cancelled, call) ||
+		callset_add(&aside->cancelled, call, 0))
+		return;
+	if (aside->cancelled.n > n_queued)
+		sweep(t);
+}
+
+/* ---- keys ------------------------------------------------------------ */
+
+static uint64_t
+window_ns(const struct sched *s)
+{
+	return (uint64_t)s->kernel->limits.dedup_ms * NS_PER_MS;
+}
+
+bool
+aside_is_known(struct sched *s, struct session *t, struct msg *m)
+{
+	const struct msg_extra *extra = msg_extra(m);
+	struct aside *aside = extra->key_size ? aside_get(t) : NULL;
+	struct dedup_entry *known;
+
+	if (!aside || (m->flags & MSG_ADMITTED))
+		return false;
+	dedup_expire(&aside->keys, s->now_ns, window_ns(s));
+	known = dedup_find(&aside->keys, s->kernel->aliases.key, extra->key,
+		extra->key_size);
+	if (!known)
+		return false;
+	aside->n_repeated++;
+	if (!(m->flags & MSG_ACK)) {
+		msg_free(&s->pool, m);
+	} else if (m->level == MSG_LEVEL_ACCEPTED || !known->pending) {
+		sched_settle(s, m, EVD_STATUS_OK, NULL);
+		msg_free(&s->pool, m);
+	} else {
+		msg_queue_push(&known->waiting, m);
+	}
+	return true;
+}
+
+static void
+settle_waiting(struct sched *s, struct msg_queue *waiting, int status,
+	const char *text)
+{
+	struct msg *m;
+
+	while ((m = msg_queue_pop(waiting))) {
+		sched_settle(s, m, status, text);
+		msg_free(&s->pool, m);
+	}
+}
+
+void
+aside_admitted(struct sched *s, struct session *t, struct msg *m)
+{
+	static const char text[] = "too many keys are noted (MaxKeys=): the "
+				   "event was accepted before";
+	struct msg_extra *extra = msg_extra(m);
+	struct msg_queue waiting = {.head = NULL};
+	struct aside *aside;
+
+	if (!extra->key_size || extra->key_home || !window_ns(s))
+		return;
+	aside = aside_of(t);
+	if (!aside)
+		return; /* out of memory: a repetition is not known as one */
+	if (aside->keys.n >= s->kernel->limits.max_keys)
+		waiting = dedup_drop_oldest(&aside->keys);
+	if (!dedup_add(&aside->keys, s->kernel->aliases.key, extra->key,
+		    extra->key_size, s->now_ns))
+		extra->key_home = t->id;
+	settle_waiting(s, &waiting, EVD_STATUS_LIMIT, text);
+}
+
+void
+aside_ended(struct sched *s, const struct msg *m, int status, const char *text)
+{
+	const struct msg_extra *extra = msg_extra(m);
+	struct session *t = session_find(s->kernel, extra->key_home);
+	struct msg_queue waiting = {.head = NULL};
+	struct aside *aside;
+	struct dedup_entry *entry;
+
+	if (!t || atomic_load(&t->home) != s)
+		return;
+	aside = aside_get(t);
+	if (!aside)
+		return;
+	entry = dedup_find(&aside->keys, s->kernel->aliases.key, extra->key,
+		extra->key_size);
+	if (!entry || !entry->pending)
+		return;
+	entry->pending = false;
+	waiting = entry->waiting;
+	entry->waiting.head = NULL;
+	if (status) /* who tries again means it */
+		dedup_forget(&aside->keys, entry);
+	settle_waiting(s, &waiting, status, text);
+}
+
+void
+aside_free(struct sched *s, struct session *t)
+{
+	struct aside *aside = aside_get(t);
+
+	if (!aside)
+		return;
+	while (aside->keys.n) {
+		struct msg_queue waiting = dedup_drop_oldest(&aside->keys);
+
+		settle_waiting(s, &waiting, EVD_STATUS_DIED,
+			sched_end_text(EVD_STATUS_DIED));
+	}
+	callset_deinit(&aside->cancelled);
+	dedup_deinit(&aside->keys);
+	free(aside);
+	t->box.rare->aside = NULL;
+}
+
+/* ---- stash ----------------------------------------------------------- */
+
+int
+session_may_stash(struct session *t, const struct msg *m)
+{
+	int r = mailbox_may_stash(&t->box, m);
+
+	return r == MAILBOX_E_FULL ? SCHED_E_FULL : r;
+}
+
+void
+session_stash(struct session *t, struct msg *m)
+{
+	struct sched *s = atomic_load(&t->home);
+
+	t->counters.leased--;
+	s->counters.leased--;
+	mailbox_stash(&t->box, m);
+	s->queued++;
+	if (m != t->current)
+		return;
+	t->current = NULL;
+	t->run = SESSION_IDLE;
+	sched_enqueue(s, t);
+}
+
+uint32_t
+session_unstash(struct session *t)
+{
+	uint32_t n = mailbox_unstash(&t->box);
+
+	if (n && t->run == SESSION_IDLE)
+		sched_enqueue(atomic_load(&t->home), t);
+	return n;
+}
