@@ -252,7 +252,7 @@ answer_late(struct fake *fake, struct msg *m)
 }
 
 static void
-test_the_reply_to_a_forwarded_call_goes_to_the_first_caller(void **state)
+test_the_reply_to_a_forwarded_call_finds_its_caller(void **state)
 {
 	struct fixture *f = *state;
 	struct fake *a = fake_new(f, 0, NULL), *b = receiver(f, NULL);
@@ -293,7 +293,7 @@ test_a_forwarded_call_is_cancelled_where_it_is(void **state)
 
 /* The cancel overtakes the word of the forwarding. */
 static void
-test_a_call_cancelled_while_forwarded_is_cancelled_there(void **state)
+test_a_cancel_overtaking_a_forward_catches_up(void **state)
 {
 	struct fixture *f = *state;
 	struct fake *a = fake_new(f, 0, NULL), *b = receiver(f, NULL);
@@ -312,7 +312,7 @@ test_a_call_cancelled_while_forwarded_is_cancelled_there(void **state)
 }
 
 static void
-test_forwarding_to_nobody_leaves_the_call_with_the_forwarder(void **state)
+test_a_call_forwarded_to_nobody_stays(void **state)
 {
 	struct fixture *f = *state;
 	struct fake *a = fake_new(f, 0, NULL), *b = receiver(f, NULL);
@@ -659,7 +659,7 @@ stash_or_crash(struct fake *fake, struct msg *m)
 }
 
 static void
-test_the_stash_of_one_that_failed_is_handled_by_the_next(void **state)
+test_the_stash_outlives_a_failure(void **state)
 {
 	struct fixture *f = *state;
 	struct fake *a = fake_new(f, 0, NULL);
@@ -729,10 +729,10 @@ main(void)
 		BOTH(test_who_handles_a_cancelled_call_is_told),
 		BOTH(test_cancelling_too_late_leaves_nothing_behind),
 		BOTH(test_a_parked_call_can_be_cancelled),
-		BOTH(test_the_reply_to_a_forwarded_call_goes_to_the_first_caller),
+		BOTH(test_the_reply_to_a_forwarded_call_finds_its_caller),
 		BOTH(test_a_forwarded_call_is_cancelled_where_it_is),
-		BOTH(test_a_call_cancelled_while_forwarded_is_cancelled_there),
-		BOTH(test_forwarding_to_nobody_leaves_the_call_with_the_forwarder),
+		BOTH(test_a_cancel_overtaking_a_forward_catches_up),
+		BOTH(test_a_call_forwarded_to_nobody_stays),
 		BOTH(test_what_has_expired_is_not_handled),
 		BOTH(test_the_caller_of_an_expired_call_is_told),
 		BOTH(test_the_expired_make_room),
@@ -748,7 +748,7 @@ main(void)
 		BOTH(test_urgent_events_are_handled_first),
 		BOTH(test_the_stash_comes_back_in_order),
 		BOTH(test_the_stash_counts_against_the_bounds),
-		BOTH(test_the_stash_of_one_that_failed_is_handled_by_the_next),
+		BOTH(test_the_stash_outlives_a_failure),
 		BOTH(test_the_stash_of_one_that_stops_is_dead),
 		BOTH(test_an_event_can_be_stashed_after_a_wait),
 	};
