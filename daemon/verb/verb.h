@@ -24,8 +24,7 @@ struct peer_ops {
 	int (*resolve)(struct peer *p, const char *alias, uint64_t *ref,
 		char *text, size_t size);
 	/* Answer request @id, at once or later. */
-	void (*bind)(
-		struct peer *p, uint64_t id, const Eventd__V1__Bind *bind);
+	void (*bind)(struct peer *p, uint64_t id, const Eventd__V1__Bind *bind);
 	void (*unbind)(struct peer *p, uint64_t id, uint64_t binding);
 	/* The client behind a session of this loop; false: there is none. */
 	bool (*behind)(struct session *s, struct peer_face *face);
