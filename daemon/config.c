@@ -81,6 +81,7 @@ static const struct config_key daemon_keys[] = {
 		(1 << SESSION_SLOT_BITS) - 1),
 	COUNT("MaxTimers", limits.max_timers, 1, 10000000),
 	COUNT("MaxCalls", limits.max_calls, 1, 10000000),
+	COUNT("MaxWatches", limits.max_watches, 1, 10000000),
 	SIZE("MaxPayload", limits.max_payload, 1024, 256 << 20),
 	COUNT("Budget", limits.budget, 1, 1000000),
 	COUNT("TurnBudget", limits.turn_budget, 1, 1000000),

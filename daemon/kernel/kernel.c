@@ -11,6 +11,7 @@ const struct kernel_limits kernel_limits_default = {
 	.max_sessions = 1 << 20,
 	.max_timers = 1 << 20,
 	.max_calls = 100000,
+	.max_watches = 10000,
 	.budget = 50,
 	.turn_budget = 1000,
 	.call_timeout_ms = 30000,

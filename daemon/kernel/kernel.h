@@ -35,6 +35,7 @@ struct kernel_limits {
 	uint32_t max_sessions;
 	uint32_t max_timers;  /* a scheduler's delays */
 	uint32_t max_calls;   /* a session's outstanding calls */
+	uint32_t max_watches; /* a session's watches and links */
 	uint32_t budget;      /* events a session handles in one go */
 	uint32_t turn_budget; /* events a scheduler handles in one turn */
 	uint32_t call_timeout_ms;

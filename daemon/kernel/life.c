@@ -14,6 +14,7 @@
 #include "kernel/sched.h"
 #include "kernel/slots.h"
 #include "kernel/supervise.h"
+#include "kernel/tie.h"
 
 static struct sched *
 home_of(const struct session *s)
@@ -263,6 +264,7 @@ end(struct session *s)
 {
 	session_enter(s, SESSION_STOPPING);
 	drop_state(s, false);
+	ties_end(s, (enum tie_end_why)s->why, NULL);
 	retire(s);
 }
 
@@ -273,6 +275,7 @@ life_finish(struct session *s)
 	if (!s->stopping) {
 		session_enter(s, SESSION_STOPPING);
 		drop_state(s, false);
+		ties_end(s, TIE_NORMAL, NULL);
 		if (!s->stopping && supervise_ended(s, false))
 			return;
 	}
@@ -301,6 +304,7 @@ session_fail(struct session *s, const char *format, ...)
 	va_end(args);
 	session_enter(s, SESSION_STOPPING);
 	drop_state(s, true);
+	ties_end(s, TIE_FAILED, life_crash_text(s));
 	s->exiting = false;
 	if (!s->stopping && supervise_ended(s, true))
 		return;
@@ -314,6 +318,8 @@ session_stop(struct session *s)
 	if (s->life == SESSION_DEAD)
 		return;
 	if (s == home_of(s)->running || s->life == SESSION_STOPPING) {
+		if (s == home_of(s)->running)
+			s->why = TIE_NORMAL; /* its own handler asks for it */
 		s->exiting = true;
 		s->stopping = true;
 		return;
@@ -361,6 +367,7 @@ session_restart(struct session *s, struct session_spec *spec)
 {
 	bool crashed = s->life != SESSION_UP;
 	bool stays = !crashed && s->ops->renew;
+	bool was_begun = s->begun;
 
 	assert(s->spec && s != home_of(s)->running);
 	if (s->life >= SESSION_STOPPING)
@@ -368,6 +375,8 @@ session_restart(struct session *s, struct session_spec *spec)
 	if (!stays) {
 		session_enter(s, SESSION_STOPPING);
 		drop_state(s, crashed);
+		if (was_begun) /* else they wait for what starts now */
+			ties_end(s, TIE_STOPPED, "it is restarted");
 		if (s->stopping) {
 			end(s);
 			return;
@@ -389,7 +398,9 @@ session_restart(struct session *s, struct session_spec *spec)
 		session_begin(s);
 	else if (stays && s->life == SESSION_UP)
 		s->ops->renew(s);
-	else if (stays)
+	else if (stays) {
 		drop_state(s, true);
+		ties_end(s, TIE_FAILED, life_crash_text(s));
+	}
 	session_admit_parked(home_of(s), s);
 }

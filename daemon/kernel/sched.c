@@ -631,7 +631,19 @@ stop_all(struct sched *s)
 	}
 }
 
-/* What other schedulers sent and nobody will take any more. */
+/* Nobody will take @m any more. */
+static void
+drop_staged(struct sched *s, struct msg *m)
+{
+	struct sched_task *task = container_of(m, struct sched_task, msg);
+
+	if (m->op != MSG_TASK)
+		msg_free(&s->pool, m);
+	else if (task->drop)
+		task->drop(task);
+}
+
+/* What other schedulers sent. */
 static void
 drop_inbox(struct sched *s)
 {
@@ -641,8 +653,7 @@ drop_inbox(struct sched *s)
 		older = (struct msg *)batch->timer.link;
 		for (struct msg *m = batch; m; m = next) {
 			next = msg_next(m);
-			if (m->op != MSG_TASK)
-				msg_free(&s->pool, m);
+			drop_staged(s, m);
 		}
 	}
 }
@@ -664,8 +675,7 @@ sched_deinit(struct sched *s)
 		struct msg *m;
 
 		while ((m = msg_queue_pop(&s->outbox[i])))
-			if (m->op != MSG_TASK)
-				msg_free(&s->pool, m);
+			drop_staged(s, m);
 	}
 	drop_inbox(s);
 	calls_deinit(&s->calls);

@@ -35,6 +35,8 @@ enum {
 /* A function to run on a scheduler's thread. */
 struct sched_task {
 	void (*run)(struct sched *s, struct sched_task *task);
+	/* It will never be run: the schedulers end. May be NULL. */
+	void (*drop)(struct sched_task *task);
 	struct msg msg; /* its place in an inbox */
 };
 

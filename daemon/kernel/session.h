@@ -19,6 +19,7 @@
 struct call;
 struct sched;
 struct session;
+struct ties;
 
 /* What became of an event given to session_ops.run(). */
 enum session_result {
@@ -118,6 +119,7 @@ struct session {
 	struct alias *aliases;   /* through alias.sibling */
 	struct list delays;      /* of its own, to itself */
 	struct session_health *health; /* NULL if it is never restarted */
+	struct ties *ties;             /* watches and links; NULL: none */
 	struct counters counters;
 	uint32_t incarnation; /* counts starts */
 	uint32_t n_calls;     /* outstanding */
@@ -129,6 +131,7 @@ struct session {
 	bool exiting;         /* to be stopped when its handler returns */
 	bool stopping;        /* ... and not started again */
 	bool refuse;          /* Overflow=refuse: nothing is parked */
+	uint8_t why;          /* enum tie_end_why: if it is stopped */
 	uint8_t life;         /* enum session_life; not beside run: a load of
 			       * both would wait for the store of one */
 };

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "kernel/msg.h"
+#include "kernel/notice.h"
 #include "kernel/sched.h"
 #include "kind/lua_session.h"
 #include "kind/lua_watch.h"
@@ -61,17 +62,19 @@ handled(lua_State *L, int status, lua_KContext context)
 	return 0;
 }
 
-/* Push the function for the event, or say that there is none. */
+/* Push the function for the event, or say that there is none. Names with an
+ * underscore are the kernel's: what others post under one is for `_default`. */
 static bool
-push_handler(lua_State *L, const struct msg *m)
+push_handler(lua_State *L, const struct msg *m, bool notice)
 {
-	if (m->event[0] != '_') {
+	if (m->event[0] != '_' || notice) {
 		lua_pushlstring(L, m->event, m->event_size);
 		if (lua_gettable(L, SLOT_HANDLERS) == LUA_TFUNCTION)
 			return true;
 		lua_pop(L, 1);
 	}
-	return lua_getfield(L, SLOT_HANDLERS, "_default") == LUA_TFUNCTION;
+	return !notice &&
+	       lua_getfield(L, SLOT_HANDLERS, "_default") == LUA_TFUNCTION;
 }
 
 static int
@@ -79,12 +82,16 @@ handle_event(lua_State *L)
 {
 	struct lua_session *ls = lua_session_of(L);
 	const struct msg *m = ls->m;
+	bool notice = m->event[0] == '_' && notice_is(m);
 
-	if (!push_handler(L, m)) {
+	if (!push_handler(L, m, notice)) {
 		ls->is_unhandled = true;
 		return 0;
 	}
-	lua_pushlstring(L, (const char *)m->data, m->size);
+	if (notice)
+		lua_push_notice(L, m);
+	else
+		lua_pushlstring(L, (const char *)m->data, m->size);
 	lua_pushvalue(L, SLOT_EVENT);
 	lua_callk(L, 2, 1, 0, handled);
 	return handled(L, LUA_OK, 0);

@@ -123,8 +123,11 @@ void lua_open_coroutine(lua_State *L);         /* lua_coroutine.c */
 void lua_open_eventd(lua_State *L);            /* lua_api.c */
 void lua_open_time(lua_State *L, int eventd);  /* lua_time.c */
 void lua_open_spawn(lua_State *L, int eventd); /* lua_spawn.c */
+void lua_open_ties(lua_State *L, int eventd);  /* lua_ties.c */
 void lua_open_event(lua_State *L);             /* lua_event.c: pushes it */
 void lua_spawn_deinit(struct lua_session *ls);
+/* Push the table that is the first argument of a notice's handler. */
+void lua_push_notice(lua_State *L, const struct msg *m);
 
 /* Reading scripts, lua_file.c: @name beside the session's script. Raises an
  * error if it is not below there, else pushes the path. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/notice.h"
 #include "kernel/sched.h"
 #include "kind/kind.h"
 
@@ -88,6 +89,8 @@ handler_of(const struct native *n, const struct msg *m)
 	const struct evd_plugin *p = n->image->plugin;
 	size_t i = m->handler - 1u;
 
+	if (m->event[0] == '_' && notice_is_name(m->event))
+		return p->fallback; /* its handler expects a struct */
 	if (m->handler && i < p->n_handlers && p->handlers[i].event == m->event)
 		return p->handlers[i].fn;
 	return handler_by_name(n, m->event, m->event_size);
@@ -100,6 +103,53 @@ fail_handler(struct session *s, const char *event, uint64_t id, int r)
 		"event %s (id %" PRIu64 "): its handler returned %d "
 		"(%s)",
 		event, id, r, strerror(r < 0 ? -r : r));
+}
+
+static enum session_result
+call_handler(struct session *s, struct msg *m, evd_handler_fn fn,
+	const struct evd_message *event)
+{
+	struct native *n = s->state;
+	int r;
+
+	n->current = m;
+	r = fn((struct evd_ctx *)n, n->state, event);
+	n->current = NULL;
+	if (!r)
+		return SESSION_DONE;
+	fail_handler(s, m->event, m->id, r);
+	return SESSION_CRASHED;
+}
+
+/* It is for a handler of its own name alone. */
+static enum session_result
+run_notice(struct session *s, struct msg *m)
+{
+	const struct native *n = s->state;
+	uint16_t index = native_image_find(n->image, m->event, m->event_size);
+	struct notice notice;
+	struct evd_notice fields;
+	struct evd_message event = {
+		.data = &fields,
+		.size = sizeof(fields),
+		.event = m->event,
+		.id = m->id,
+	};
+
+	if (!index)
+		return SESSION_UNHANDLED;
+	notice_read(m, &notice);
+	fields = (struct evd_notice){
+		.watch = notice.watch,
+		.session = notice.session,
+		.lost = notice.lost,
+		.up = notice.up,
+		.alias = notice.alias,
+		.reason = notice.reason,
+		.text = notice.text,
+	};
+	return call_handler(
+		s, m, n->image->plugin->handlers[index - 1].fn, &event);
 }
 
 static enum session_result
@@ -116,17 +166,12 @@ native_run(struct session *s, struct msg *m)
 		.call = m->call,
 		.late_ns = m->late_ns,
 	};
-	int r;
 
+	if (m->event[0] == '_' && notice_is(m))
+		return run_notice(s, m);
 	if (!fn)
 		return SESSION_UNHANDLED;
-	n->current = m;
-	r = fn((struct evd_ctx *)n, n->state, &event);
-	n->current = NULL;
-	if (!r)
-		return SESSION_DONE;
-	fail_handler(s, m->event, m->id, r);
-	return SESSION_CRASHED;
+	return call_handler(s, m, fn, &event);
 }
 
 static void

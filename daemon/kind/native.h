@@ -49,6 +49,12 @@ struct native_call {
 };
 
 extern const struct evd_host native_host;
+/* native_ties.c: of the host. */
+int native_watch(struct evd_ctx *ctx, const struct evd_watch_args *watch,
+	uint64_t *number);
+int native_unwatch(struct evd_ctx *ctx, uint64_t number);
+int native_unlink(struct evd_ctx *ctx, uint64_t session);
+int native_trap(struct evd_ctx *ctx, int on);
 
 /* The running native session @id if it lives on the scheduler of @n. */
 struct native *native_find(struct native *n, uint64_t id);

@@ -467,4 +467,8 @@ const struct evd_host native_host = {
 	.alias = host_alias,
 	.param = host_param,
 	.log = host_log,
+	.watch = native_watch,
+	.unwatch = native_unwatch,
+	.unlink = native_unlink,
+	.trap = native_trap,
 };

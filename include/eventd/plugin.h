@@ -32,6 +32,20 @@ struct evd_message {
 	int status;       /* of a reply: 0 or EVD_STATUS_*, see status.h */
 };
 
+/* What the data of the events `_down`, `_name` and `_alias` points at, if a
+ * session has a handler of that name; only the daemon can send them. Strings
+ * are never NULL. */
+struct evd_notice {
+	uint64_t watch;     /* the number that evd_ctx_watch() gave; 0: none */
+	uint64_t session;   /* whom it is about; 0: nobody */
+	uint64_t lost;      /* notices left out before this one */
+	int up;             /* `_name`: it has a holder; `_alias`: we hold it */
+	const char *alias;  /* of the session, or the one it is about */
+	const char *reason; /* `_down`: "normal", "stopped", "failed",
+			     * "connection lost", "no such session" */
+	const char *text;   /* and more of that, for people */
+};
+
 /* Return 0, or a negative errno: the session has failed. */
 typedef int (*evd_handler_fn)(
 	struct evd_ctx *ctx, void *state, const struct evd_message *m);
@@ -77,6 +91,13 @@ struct evd_delay_args {
 	uint64_t delay_ms, repeat_ms;
 };
 
+/* Of evd_ctx_watch() and evd_ctx_link(). */
+struct evd_watch_args {
+	const char *alias; /* NULL: by id */
+	uint64_t session;
+	int link;
+};
+
 /* The daemon's side, reached through the inline functions below. */
 struct evd_host {
 	uint32_t abi, size;
@@ -101,6 +122,11 @@ struct evd_host {
 	const char *(*alias)(struct evd_ctx *ctx);
 	const char *(*param)(struct evd_ctx *ctx, const char *key);
 	void (*log)(struct evd_ctx *ctx, int level, const char *text);
+	int (*watch)(struct evd_ctx *ctx, const struct evd_watch_args *watch,
+		uint64_t *number);
+	int (*unwatch)(struct evd_ctx *ctx, uint64_t number);
+	int (*unlink)(struct evd_ctx *ctx, uint64_t session);
+	int (*trap)(struct evd_ctx *ctx, int on);
 };
 
 /* Its first member, so that the inline functions reach the host. */
@@ -236,6 +262,51 @@ static inline void
 evd_ctx_log(struct evd_ctx *ctx, int level, const char *text)
 {
 	EVD_HOST(ctx)->log(ctx, level, text);
+}
+
+/* Learn of the end of the session that holds @alias, or of @session if @alias
+ * is NULL: the event `_down` comes once, with a struct evd_notice; at once if
+ * there is no such session. *@number for evd_ctx_unwatch(), may be NULL. 0, or
+ * -EDQUOT (MaxWatches=), -EINVAL (oneself), -ENOMEM. */
+static inline int
+evd_ctx_watch(struct evd_ctx *ctx, const char *alias, uint64_t session,
+	uint64_t *number)
+{
+	struct evd_watch_args watch = {alias, session, 0};
+
+	return EVD_HOST(ctx)->watch(ctx, &watch, number);
+}
+
+/* 0, or -ESRCH: it has been answered or never was. */
+static inline int
+evd_ctx_unwatch(struct evd_ctx *ctx, uint64_t number)
+{
+	return EVD_HOST(ctx)->unwatch(ctx, number);
+}
+
+/* Fail when that session fails, and the other way round; an end that is no
+ * failure takes nobody down. As evd_ctx_watch(), and -ENOENT. */
+static inline int
+evd_ctx_link(struct evd_ctx *ctx, const char *alias, uint64_t session)
+{
+	struct evd_watch_args watch = {alias, session, 1};
+
+	return EVD_HOST(ctx)->watch(ctx, &watch, NULL);
+}
+
+/* 0, or -ESRCH: they are not linked. */
+static inline int
+evd_ctx_unlink(struct evd_ctx *ctx, uint64_t session)
+{
+	return EVD_HOST(ctx)->unlink(ctx, session);
+}
+
+/* With @on, the end of a linked session comes as `_down` instead. 0, -ENOMEM.
+ */
+static inline int
+evd_ctx_trap(struct evd_ctx *ctx, int on)
+{
+	return EVD_HOST(ctx)->trap(ctx, on);
 }
 
 #ifdef __cplusplus

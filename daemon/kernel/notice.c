@@ -1,0 +1,86 @@
+#include "kernel/notice.h"
+
+#include <string.h>
+
+#include "kernel/msg.h"
+
+const char notice_down[] = "_down";
+const char notice_name[] = "_name";
+const char notice_alias[] = "_alias";
+
+struct head {
+	uint64_t watch, session, lost;
+	uint8_t up;
+};
+
+static size_t
+room(const char *text)
+{
+	return text ? strlen(text) + 1 : 1;
+}
+
+static uint8_t *
+put(uint8_t *out, const char *text)
+{
+	size_t size = room(text);
+
+	memcpy(out, text ? text : "", size);
+	return out + size;
+}
+
+struct msg *
+notice_new(struct msg_pool *p, const char *event, const struct notice *n)
+{
+	struct head head = {
+		.watch = n->watch,
+		.session = n->session,
+		.lost = n->lost,
+		.up = n->up,
+	};
+	struct msg *m = msg_new(
+		p, &(struct msg_init){
+			   .event = event,
+			   .event_size = (uint8_t)strlen(event),
+			   .event_static = true,
+			   .size = (uint32_t)(sizeof(head) + room(n->alias) +
+					      room(n->reason) + room(n->text)),
+		   });
+	uint8_t *out;
+
+	if (!m)
+		return NULL;
+	memcpy(m->data, &head, sizeof(head));
+	out = put(m->data + sizeof(head), n->alias);
+	out = put(out, n->reason);
+	put(out, n->text);
+	return m;
+}
+
+bool
+notice_is_name(const char *event)
+{
+	return !strcmp(event, notice_down) || !strcmp(event, notice_name) ||
+	       !strcmp(event, notice_alias);
+}
+
+bool
+notice_is(const struct msg *m)
+{
+	return m->event == notice_down || m->event == notice_name ||
+	       m->event == notice_alias;
+}
+
+void
+notice_read(const struct msg *m, struct notice *n)
+{
+	struct head head;
+
+	memcpy(&head, m->data, sizeof(head));
+	n->watch = head.watch;
+	n->session = head.session;
+	n->lost = head.lost;
+	n->up = head.up;
+	n->alias = (const char *)m->data + sizeof(head);
+	n->reason = n->alias + strlen(n->alias) + 1;
+	n->text = n->reason + strlen(n->reason) + 1;
+}

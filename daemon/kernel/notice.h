@@ -1,0 +1,34 @@
+#pragma once
+/* Notice: an event that tells a session of other sessions and of names, with
+ * fields instead of a payload of bytes. It goes by sched_control(), so nothing
+ * that is queued delays or evicts it. Any thread. */
+#include <stdbool.h>
+#include <stdint.h>
+
+struct msg;
+struct msg_pool;
+
+struct notice {
+	uint64_t watch;   /* number of the watch it answers; 0: of none */
+	uint64_t session; /* whom it is about; 0: nobody */
+	uint64_t lost;    /* notices of this watch that were left out before */
+	bool up;          /* a name: it has appeared, or is held now */
+	const char *alias, *reason, *text; /* NULL is read back as "" */
+};
+
+/* Their events. Nobody else can post one: it is told by its place in memory,
+ * not by its letters. */
+extern const char notice_down[];  /* "_down": a watched session ended */
+extern const char notice_name[];  /* "_name": an alias came or went */
+extern const char notice_alias[]; /* "_alias": one of its own came or went */
+
+/* NULL: out of memory. */
+struct msg *notice_new(
+	struct msg_pool *p, const char *event, const struct notice *n);
+/* Is @event called as they are? Others that are so are not for handlers that
+ * expect a notice. */
+bool notice_is_name(const char *event);
+/* Is @m one? Then its payload is not for people. */
+bool notice_is(const struct msg *m);
+/* Its strings are good as long as @m. */
+void notice_read(const struct msg *m, struct notice *n);
