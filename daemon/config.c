@@ -86,6 +86,8 @@ static const struct config_key daemon_keys[] = {
 	COUNT("Budget", limits.budget, 1, 1000000),
 	COUNT("TurnBudget", limits.turn_budget, 1, 1000000),
 	SPAN("CallTimeout", limits.call_timeout_ms, 1, 24 * HOUR_MS),
+	SPAN("DedupWindow", limits.dedup_ms, 0, 24 * HOUR_MS),
+	COUNT("MaxKeys", limits.max_keys, 1, 1000000),
 	SPAN("HelloTimeout", hello_timeout_ms, 1, HOUR_MS),
 	COUNT("WindowPosts", window_posts, 1, 1000000),
 	SIZE("WindowBytes", window_bytes, 1024, UINT64_C(1) << 40),

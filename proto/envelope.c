@@ -23,6 +23,12 @@ enum field {
 	F_ATTEMPT = 14,
 	F_HEADERS = 15,
 	F_LATE_NS = 16,
+	F_PRIORITY = 17,
+	F_TTL_MS = 18,
+	F_KEY = 19,
+	F_DEADLINE_MS = 20,
+	F_FORWARD = 21,
+	F_LAST = F_FORWARD,
 };
 
 enum { FRAME_ENVELOPES_TAG = 1 << 3 | WIRE_BYTES };
@@ -92,10 +98,23 @@ set_number(struct envelope *e, uint32_t field, uint64_t value)
 	case F_LATE_NS:
 		e->late_ns = value;
 		return 0;
+	case F_PRIORITY: /* an unknown one, too, stays unknown */
+		e->priority = value > UINT8_MAX ? UINT8_MAX : (uint8_t)value;
+		return 0;
+	case F_TTL_MS:
+		e->ttl_ms = (uint32_t)value;
+		return 0;
+	case F_DEADLINE_MS:
+		e->deadline_ms = (uint32_t)value;
+		return 0;
+	case F_FORWARD:
+		e->forward = value;
+		return 0;
 	case F_ALIAS:
 	case F_EVENT:
 	case F_PAYLOAD:
 	case F_HEADERS:
+	case F_KEY:
 		return ENVELOPE_E_MALFORMED;
 	default:
 		return 0;
@@ -164,8 +183,12 @@ set_bytes(struct envelope *e, const uint8_t *start, const struct wire_field *f)
 		return 0;
 	case F_HEADERS:
 		return add_header(e, start, f);
+	case F_KEY:
+		e->key = f->data;
+		e->key_size = (uint32_t)f->size;
+		return 0;
 	default: /* numbers, or fields of a later version */
-		return f->field <= F_LATE_NS ? ENVELOPE_E_MALFORMED : 0;
+		return f->field <= F_LAST ? ENVELOPE_E_MALFORMED : 0;
 	}
 }
 
@@ -182,7 +205,7 @@ decode_field(struct envelope *e, const uint8_t **p, const uint8_t *end)
 		return set_number(e, f.field, f.number);
 	if (f.type == WIRE_BYTES)
 		return set_bytes(e, start, &f);
-	return f.field <= F_LATE_NS ? ENVELOPE_E_MALFORMED : 0;
+	return f.field <= F_LAST ? ENVELOPE_E_MALFORMED : 0;
 }
 
 /* The value of a number field: past it, NULL if malformed. */
@@ -278,7 +301,7 @@ size_t
 envelope_bound(const struct envelope *e)
 {
 	return (size_t)ENVELOPE_ROOM + e->alias_size + e->event_size +
-	       e->payload_size + e->headers_size;
+	       e->payload_size + e->headers_size + e->key_size;
 }
 
 static inline uint8_t *
@@ -308,6 +331,39 @@ put_bytes(uint8_t *p, enum field field, const void *data, size_t size)
 	return p + size;
 }
 
+/* A field whose tag takes two bytes. */
+static uint8_t *
+put_far_number(uint8_t *p, enum field field, uint64_t value)
+{
+	if (!value)
+		return p;
+	p += varint_put(p, TAG(field, WIRE_VARINT));
+	return p + varint_put(p, value);
+}
+
+static uint8_t *
+put_far(uint8_t *p, const struct envelope *e)
+{
+	p = put_far_number(p, F_LATE_NS, e->late_ns);
+	p = put_far_number(p, F_PRIORITY, e->priority);
+	p = put_far_number(p, F_TTL_MS, e->ttl_ms);
+	if (e->key_size) {
+		p += varint_put(p, TAG(F_KEY, WIRE_BYTES));
+		p += varint_put(p, e->key_size);
+		memcpy(p, e->key, e->key_size);
+		p += e->key_size;
+	}
+	p = put_far_number(p, F_DEADLINE_MS, e->deadline_ms);
+	return put_far_number(p, F_FORWARD, e->forward);
+}
+
+static inline bool
+has_far(const struct envelope *e)
+{
+	return e->late_ns | e->priority | e->ttl_ms | e->key_size |
+	       e->deadline_ms | e->forward;
+}
+
 /* The fields that a plain post or delivery does not have. */
 static uint8_t *
 put_rest(uint8_t *p, const struct envelope *e)
@@ -320,18 +376,15 @@ put_rest(uint8_t *p, const struct envelope *e)
 		memcpy(p, e->headers, e->headers_size);
 		p += e->headers_size;
 	}
-	if (e->late_ns) { /* the one field whose tag takes two bytes */
-		p += varint_put(p, TAG(F_LATE_NS, WIRE_VARINT));
-		p += varint_put(p, e->late_ns);
-	}
-	return p;
+	return has_far(e) ? put_far(p, e) : p;
 }
 
 static inline bool
 has_rest(const struct envelope *e)
 {
-	return e->timeout_ms | e->level | e->flags | e->attempt |
-	       e->headers_size | e->late_ns;
+	return (e->timeout_ms | e->level | e->flags | e->attempt |
+		       e->headers_size) ||
+	       has_far(e);
 }
 
 static inline bool
@@ -375,6 +428,23 @@ bytes_size(size_t size)
 	return size ? 1 + varint_size(size) + size : 0;
 }
 
+static inline size_t
+far_number_size(uint64_t value)
+{
+	return value ? 2 + varint_size(value) : 0;
+}
+
+static size_t
+far_size(const struct envelope *e)
+{
+	size_t key = e->key_size;
+
+	return far_number_size(e->late_ns) + far_number_size(e->priority) +
+	       far_number_size(e->ttl_ms) + far_number_size(e->deadline_ms) +
+	       far_number_size(e->forward) +
+	       (key ? 2 + varint_size(key) + key : 0);
+}
+
 size_t
 envelope_size(const struct envelope *e)
 {
@@ -387,7 +457,7 @@ envelope_size(const struct envelope *e)
 		   number_size(e->flags) + number_size(e->attempt) +
 		   e->headers_size;
 
-	return n + (e->late_ns ? 2 + varint_size(e->late_ns) : 0);
+	return has_far(e) ? n + far_size(e) : n;
 }
 
 /* Will its length take one byte? Large numbers can still make it two: what
@@ -396,7 +466,7 @@ static inline bool
 is_small(const struct envelope *e)
 {
 	return (size_t)e->alias_size + e->event_size + e->payload_size +
-		       e->headers_size <
+		       e->headers_size + e->key_size <
 	       0x60;
 }
 

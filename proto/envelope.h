@@ -14,19 +14,22 @@ enum {
 	ENVELOPE_EVENT_MAX = 127,
 	ENVELOPE_HEADERS_MAX = 16384, /* encoded bytes of all headers */
 	/* bytes that the fields beside payload, names and headers can take */
-	ENVELOPE_ROOM = 128,
+	ENVELOPE_ROOM = 192,
 };
 
 struct envelope {
-	uint64_t to, seq, call, re, id, from, late_ns;
-	uint32_t status, timeout_ms, flags, attempt;
+	uint64_t to, seq, call, re, id, from, late_ns, forward;
+	uint32_t status, timeout_ms, flags, attempt, ttl_ms, deadline_ms;
 	uint8_t level;
 	uint8_t event_size;
 	uint16_t alias_size;
 	uint32_t payload_size;
 	uint32_t headers_size;
+	uint32_t key_size;
+	uint8_t priority;
 	const char *alias, *event; /* not NUL-terminated */
 	const uint8_t *payload;
+	const uint8_t *key;
 	/* encoded header fields (tag, length, Header), end to end: forwarded
 	 * as they came. Points into the input if they were adjacent there. */
 	const uint8_t *headers;
@@ -47,9 +50,10 @@ envelope_init(struct envelope *e)
 	const size_t piece = 64;
 	uint8_t *bytes = (uint8_t *)e;
 
-	_Static_assert(sizeof(*e) > 64 && sizeof(*e) <= 128, "two pieces");
+	_Static_assert(sizeof(*e) > 128 && sizeof(*e) <= 192, "three pieces");
 	memset(bytes, 0, piece);
-	memset(bytes + piece, 0, sizeof(*e) - piece);
+	memset(bytes + piece, 0, piece);
+	memset(bytes + 2 * piece, 0, sizeof(*e) - 2 * piece);
 }
 
 int envelope_decode(struct envelope *e, const uint8_t *data, size_t size);

@@ -171,6 +171,20 @@ session_cancel_call(struct session *s, uint64_t id)
 	return 0;
 }
 
+int
+session_cancel_token(struct session *s, uint64_t token)
+{
+	static const char text[] = "the caller cancelled it";
+	struct sched *sched = home_of(s);
+	struct call *call = calls_by_token(&sched->calls, s->calls, token);
+
+	if (!call || !call->to)
+		return SESSION_E_NO_CALL;
+	cancel_at(sched, call->id, call->to);
+	return sched_reply(
+		sched, call->id, EVD_STATUS_CANCELLED, text, sizeof(text) - 1);
+}
+
 void
 sched_moved_arrived(struct sched *s, struct msg *m)
 {

@@ -96,6 +96,15 @@ calls_first(struct calls *c, uint32_t chain)
 	return chain ? call_at(c, chain - 1) : NULL;
 }
 
+struct call *
+calls_by_token(struct calls *c, uint32_t chain, uint64_t token)
+{
+	for (; chain; chain = call_at(c, chain - 1)->next)
+		if (call_at(c, chain - 1)->token == token)
+			return call_at(c, chain - 1);
+	return NULL;
+}
+
 void
 calls_remove(struct calls *c, struct call *call, uint32_t *chain)
 {

@@ -37,6 +37,8 @@ struct call *calls_add(struct calls *c, uint32_t *chain);
 struct call *calls_find(struct calls *c, uint64_t id); /* NULL: none */
 /* The call at the head of a chain, or NULL. */
 struct call *calls_first(struct calls *c, uint32_t chain);
+/* The call of a chain with this token, or NULL. O(its length). */
+struct call *calls_by_token(struct calls *c, uint32_t chain, uint64_t token);
 void calls_remove(struct calls *c, struct call *call, uint32_t *chain);
 /* Which scheduler's calls an id belongs to. */
 static inline unsigned

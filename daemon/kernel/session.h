@@ -200,6 +200,8 @@ int session_sleep(
  * cancelled if it has not been taken yet. */
 enum { SESSION_E_NO_CALL = 1 };
 int session_cancel_call(struct session *s, uint64_t call);
+/* The same by token, and reply() comes with EVD_STATUS_CANCELLED. */
+int session_cancel_token(struct session *s, uint64_t token);
 /* Post @m, to another session, in place of the event that came with @call (0:
  * none) and @deadline_ns: the reply goes to the first caller, who still waits
  * no longer. As sched_post(); the caller has then to forget @call. */

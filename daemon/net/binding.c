@@ -15,6 +15,21 @@
 
 /* ---- the session of a binding ------------------------------------------ */
 
+/* How long its caller waits yet, 0: not known. */
+static uint32_t
+left_ms(struct binding *b, const struct msg *m)
+{
+	uint64_t now, left;
+
+	if (!m->call || !m->deadline_ns)
+		return 0;
+	now = clock_now(b->conn->loop->sched.kernel->clock);
+	left = m->deadline_ns > now ? (m->deadline_ns - now) / NS_PER_MS : 0;
+	if (left > UINT32_MAX)
+		return 0;
+	return left ? (uint32_t)left : 1;
+}
+
 static void
 write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 {
@@ -31,6 +46,8 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 		.from = m->from,
 		.attempt = m->attempt,
 		.late_ns = m->late_ns,
+		.priority = m->flags & MSG_URGENT ? 1 : 0,
+		.deadline_ms = left_ms(b, m),
 	};
 	uint8_t *out = conn_room(b->conn, envelope_bound(&e) + 16);
 
@@ -48,7 +65,7 @@ deliver(struct binding *b, const struct msg *m)
 		return false;
 	if (m->call) {
 		handle = inbound_add(
-			b->conn, m->call, b->number, b->lease.delivered + 1);
+			b->conn, m, b->number, b->lease.delivered + 1);
 		if (!handle)
 			return false; /* out of memory; settles retry */
 	}
@@ -99,6 +116,14 @@ client_stop(struct session *s, bool crashed)
 	lease_end(&b->lease, s, EVD_STATUS_DIED);
 }
 
+static bool
+client_cancelled(struct session *s, uint64_t call)
+{
+	struct binding *b = s->state;
+
+	return inbound_cancel(b->conn, call);
+}
+
 static size_t
 client_memory(const struct session *s)
 {
@@ -115,6 +140,7 @@ static const struct session_ops client_session_ops = {
 	.settled = client_settled,
 	.stop = client_stop,
 	.memory = client_memory,
+	.cancelled = client_cancelled,
 };
 
 struct conn *
@@ -317,6 +343,9 @@ binding_note(struct conn *c, struct msg *m)
 	case MAIL_UNBOUND:
 		if (b)
 			binding_dismissed(c, b, (int)m->status);
+		break;
+	case MAIL_CANCELLED:
+		inbound_cancel(c, m->id);
 		break;
 	case MAIL_SETTLED:
 	case MAIL_DETACH:

@@ -72,8 +72,9 @@ enum {
 struct inbound {
 	uint64_t handle; /* as the client knows it; 0: free */
 	uint64_t call;
-	uint64_t binding;  /* it came by, as the client numbers it, */
-	uint64_t delivery; /* and there as which */
+	uint64_t binding;     /* it came by, as the client numbers it, */
+	uint64_t delivery;    /* and there as which */
+	uint64_t deadline_ns; /* its caller's; 0: not known */
 };
 
 struct binding;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "net/conn.h"
+#include "parts.h"
 
 static int
 inbound_grow(struct conn *c)
@@ -24,7 +25,8 @@ inbound_grow(struct conn *c)
 /* When the ring is at its largest and its place is still taken, the oldest call
  * is answered for the client: it kept it too long. */
 uint64_t
-inbound_add(struct conn *c, uint64_t call, uint64_t binding, uint64_t delivery)
+inbound_add(struct conn *c, const struct msg *m, uint64_t binding,
+	uint64_t delivery)
 {
 	static const char text[] = "the consumer left too many calls open";
 	uint64_t handle = c->last_handle + 1;
@@ -46,25 +48,53 @@ inbound_add(struct conn *c, uint64_t call, uint64_t binding, uint64_t delivery)
 		slot->handle = 0;
 	}
 	slot->handle = handle;
-	slot->call = call;
+	slot->call = m->call;
+	slot->deadline_ns = m->deadline_ns;
 	slot->binding = binding;
 	slot->delivery = delivery;
 	c->last_handle = handle;
 	return handle;
 }
 
+const struct inbound *
+inbound_find(const struct conn *c, uint64_t handle)
+{
+	const struct inbound *slot;
+
+	if (!handle || !c->inbound_room)
+		return NULL;
+	slot = &c->inbound[handle % c->inbound_room];
+	return slot->handle == handle ? slot : NULL;
+}
+
 uint64_t
 inbound_take(struct conn *c, uint64_t handle)
 {
-	struct inbound *slot;
+	struct inbound *slot = (struct inbound *)inbound_find(c, handle);
 
-	if (!handle || !c->inbound_room)
-		return 0;
-	slot = &c->inbound[handle % c->inbound_room];
-	if (slot->handle != handle)
+	if (!slot)
 		return 0;
 	slot->handle = 0;
 	return slot->call;
+}
+
+bool
+inbound_cancel(struct conn *c, uint64_t call)
+{
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__CallCancelled cancelled = EVENTD__V1__CALL_CANCELLED__INIT;
+	struct inbound *slot = c->inbound, *end = slot + c->inbound_room;
+
+	while (slot < end && (!slot->handle || slot->call != call))
+		slot++;
+	if (slot == end)
+		return false;
+	cancelled.call = slot->handle;
+	slot->handle = 0; /* an answer that comes yet is late */
+	notice.what_case = EVENTD__V1__NOTICE__WHAT_CALL_CANCELLED;
+	notice.call_cancelled = &cancelled;
+	conn_send_message(c, FRAME_NOTICE, &notice.base);
+	return true;
 }
 
 void

@@ -91,6 +91,15 @@ refusal(struct conn *c, const struct envelope *e, uint64_t to, char *text,
 		snprintf(text, size, "unknown level %u", e->level);
 		return EVD_STATUS_UNSUPPORTED;
 	}
+	if (e->priority > EVENTD__V1__PRIORITY__URGENT) {
+		snprintf(text, size, "unknown priority %u", e->priority);
+		return EVD_STATUS_UNSUPPORTED;
+	}
+	if (e->key_size > MSG_KEY_MAX) {
+		snprintf(text, size, "a key of %" PRIu32 " bytes, at most %d",
+			e->key_size, MSG_KEY_MAX);
+		return EVD_STATUS_INVALID;
+	}
 	if (to)
 		return EVD_STATUS_OK;
 	name = name_of(c, e, &n);
@@ -103,21 +112,38 @@ refusal(struct conn *c, const struct envelope *e, uint64_t to, char *text,
 	return name ? EVD_STATUS_NO_ALIAS : EVD_STATUS_INVALID;
 }
 
+static void
+set_extra(struct conn *c, struct msg *m, const struct envelope *e)
+{
+	struct msg_extra *extra = msg_extra(m);
+
+	if (e->ttl_ms)
+		msg_live(m, c->loop->sched.now_ns, e->ttl_ms * NS_PER_MS);
+	extra->key_size = (uint8_t)e->key_size;
+	if (e->key_size)
+		memcpy(extra->key, e->key, e->key_size);
+}
+
 static struct msg *
 message_of(struct conn *c, const struct envelope *e, uint64_t to)
 {
-	struct msg *m = msg_new(
-		&c->loop->sched.pool, &(struct msg_init){.event = e->event,
-					      .event_size = e->event_size,
-					      .data = e->payload,
-					      .size = e->payload_size,
-					      .headers = e->headers,
-					      .headers_size = e->headers_size});
+	struct msg *m = msg_new(&c->loop->sched.pool,
+		&(struct msg_init){.event = e->event,
+			.event_size = e->event_size,
+			.data = e->payload,
+			.size = e->payload_size,
+			.headers = e->headers,
+			.headers_size = e->headers_size,
+			.extra = e->ttl_ms || e->key_size});
 
 	if (!m)
 		return NULL;
 	m->to = to;
 	m->from = c->session->id;
+	if (e->priority)
+		m->flags |= MSG_URGENT;
+	if (m->flags & MSG_EXTRA)
+		set_extra(c, m, e);
 	return m;
 }
 
@@ -128,6 +154,15 @@ post_failed(
 	c->loop->sched.counters.refused++;
 	conn_send_failure(c, e->seq, status, text);
 	conn_post_settled(c, e->seq, e->payload_size);
+}
+
+/* Whatever becomes of it, the call is not the client's any more. */
+static void
+forward(struct conn *c, struct msg *m, uint64_t handle)
+{
+	uint64_t deadline_ns = inbound_find(c, handle)->deadline_ns;
+
+	session_forward(c->session, inbound_take(c, handle), deadline_ns, m);
 }
 
 static void
@@ -161,6 +196,12 @@ on_post(struct conn *c, const struct envelope *e)
 	c->posts_size += e->payload_size;
 	to = receiver_of(c, e);
 	status = refusal(c, e, to, text, sizeof(text));
+	if (!status && e->forward && !inbound_find(c, e->forward)) {
+		snprintf(text, sizeof(text),
+			"no open call %" PRIu64 " was delivered to forward",
+			e->forward);
+		status = EVD_STATUS_NOT_FOUND;
+	}
 	if (status) {
 		post_failed(c, e, status, text);
 		return;
@@ -175,7 +216,10 @@ on_post(struct conn *c, const struct envelope *e)
 	m->flags |= MSG_ACK;
 	if (!(e->flags & EVENTD__V1__ENVELOPE_FLAG__NO_WAIT))
 		m->flags |= MSG_MAY_PARK;
-	sched_post(&c->loop->sched, m); /* tells by settled() */
+	if (e->forward)
+		forward(c, m, e->forward);
+	else
+		sched_post(&c->loop->sched, m); /* tells by settled() */
 }
 
 static void
@@ -194,6 +238,10 @@ on_call(struct conn *c, const struct envelope *e)
 	struct msg *m;
 	int r, status = refusal(c, e, to, text, sizeof(text));
 
+	if (!status && e->key_size) {
+		snprintf(text, sizeof(text), "a key is for posts, not calls");
+		status = EVD_STATUS_INVALID;
+	}
 	if (!status && c->session->n_calls >= c->server->max_calls) {
 		snprintf(text, sizeof(text),
 			"%" PRIu32 " calls of this connection are outstanding",

@@ -99,6 +99,7 @@ deliver_copy(struct sched *s, const struct consumer *c, const struct msg *m)
 	copy->call = m->call;
 	copy->attempt = m->attempt;
 	copy->late_ns = m->late_ns;
+	copy->deadline_ns = m->deadline_ns;
 	sched_note(s, copy);
 	return true;
 }
@@ -207,9 +208,31 @@ mailslot_note(struct session *t, struct msg *m)
 		break;
 	case MAIL_DELIVER:
 	case MAIL_UNBOUND:
+	case MAIL_CANCELLED:
 		break; /* for connections */
 	}
 	msg_free(&home_of(t)->pool, m);
+}
+
+/* Whether the consumer has it is known at its connection; here it may be
+ * queued yet. */
+static bool
+mailslot_cancelled(struct session *t, uint64_t call)
+{
+	const struct consumer_init *to = mailslot_consumer(t);
+	struct sched *s = home_of(t);
+	struct msg *m = to ? msg_new(&s->pool, &(struct msg_init){.event = "",
+						       .event_static = true})
+			   : NULL;
+
+	if (!m)
+		return false;
+	m->to = to->conn;
+	m->seq = to->token;
+	m->id = call;
+	m->handler = MAIL_CANCELLED;
+	sched_note(s, m);
+	return false;
 }
 
 static bool
@@ -246,6 +269,7 @@ const struct session_ops mailslot_ops = {
 	.memory = mailslot_memory,
 	.note = mailslot_note,
 	.renew = mailslot_renew,
+	.cancelled = mailslot_cancelled,
 };
 
 /* ---- attach and detach ------------------------------------------------- */

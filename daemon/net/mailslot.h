@@ -21,6 +21,7 @@
 enum mail_note {
 	MAIL_DELIVER = 1, /* to the connection: the copy of an event */
 	MAIL_UNBOUND,     /* to the connection: it consumes no more; status */
+	MAIL_CANCELLED,   /* to the connection: of the call msg.id */
 	MAIL_SETTLED,     /* to the mailslot: deliveries up to msg.id are */
 	MAIL_DETACH,      /* to the mailslot: the binding is over */
 };

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kernel/alias.h"
+#include "kernel/aside.h"
 #include "stats/memory.h"
 #include "verb/gather.h"
 
@@ -72,6 +73,15 @@ put_health(struct gather *g, Eventd__V1__SessionInfo *info,
 	return info->origin && info->reason;
 }
 
+static void
+put_aside(Eventd__V1__SessionInfo *info, const struct session *t)
+{
+	const struct aside *aside = aside_get(t);
+
+	info->stashed = t->box.rare ? t->box.rare->n_stashed : 0;
+	info->repeated = aside ? aside->n_repeated : 0;
+}
+
 static Eventd__V1__SessionInfo *
 session_info(struct gather *g, struct sched *s, const struct session *t)
 {
@@ -94,6 +104,7 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 		!put_health(g, info, t))
 		return NULL;
 	info->counters->queued = t->box.n;
+	put_aside(info, t);
 	info->counters->delayed = t->n_timers;
 	return info;
 }

@@ -87,6 +87,9 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 	case EVENTD__V1__REQUEST__VERB_RESTART:
 		verb_restart(p, r);
 		return;
+	case EVENTD__V1__REQUEST__VERB_CANCEL_CALL:
+		verb_cancel_call(p, r);
+		return;
 	case EVENTD__V1__REQUEST__VERB__NOT_SET:
 	default: /* of a later version */
 		verb_refuse(p, r->id, EVD_STATUS_UNSUPPORTED,

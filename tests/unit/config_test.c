@@ -107,6 +107,7 @@ test_all_daemon_keys_are_read(void **state)
 		"LogLevel=debug\nMaxConnections=5\nMaxSessions=6\n"
 		"MaxTimers=7\nMaxCalls=8\nMaxPayload=2K\nBudget=9\n"
 		"TurnBudget=10\nCallTimeout=2min\nHelloTimeout=1s\n"
+		"DedupWindow=5min\nMaxKeys=12\n"
 		"WindowPosts=11\nWindowBytes=4M\nStopTimeout=0\n");
 	c = load(t);
 	assert_int_equal(c->loops, 3);
@@ -121,6 +122,8 @@ test_all_daemon_keys_are_read(void **state)
 	assert_int_equal(c->limits.budget, 9);
 	assert_int_equal(c->limits.turn_budget, 10);
 	assert_int_equal(c->limits.call_timeout_ms, 120000);
+	assert_int_equal(c->limits.dedup_ms, 300000);
+	assert_int_equal(c->limits.max_keys, 12);
 	assert_int_equal(c->hello_timeout_ms, 1000);
 	assert_int_equal(c->window_posts, 11);
 	assert_int_equal(c->window_bytes, 4 << 20);

@@ -72,6 +72,12 @@ sample_fill(struct sample *s)
 	pb->flags = (uint32_t)random_number();
 	pb->attempt = (uint32_t)random_number();
 	pb->late_ns = random_number();
+	pb->priority = (Eventd__V1__Priority)(random() % 2);
+	pb->ttl_ms = (uint32_t)random_number();
+	pb->key.data = s->payload;
+	pb->key.len = random() % 2 ? (size_t)random() % 200 : 0;
+	pb->deadline_ms = (uint32_t)random_number();
+	pb->forward = random_number();
 	pb->headers = s->headers;
 	pb->n_headers = random() % 2 ? (size_t)random() % 4 : 0;
 	for (size_t i = 0; i < pb->n_headers; i++) {
@@ -90,7 +96,12 @@ assert_same(const struct envelope *e, const Eventd__V1__Envelope *pb)
 	assert_true(e->to == pb->to && e->seq == pb->seq);
 	assert_true(e->call == pb->call && e->re == pb->re);
 	assert_true(e->id == pb->id && e->from == pb->from);
-	assert_true(e->late_ns == pb->late_ns);
+	assert_true(e->late_ns == pb->late_ns && e->forward == pb->forward);
+	assert_int_equal(e->priority, pb->priority);
+	assert_int_equal(e->ttl_ms, pb->ttl_ms);
+	assert_int_equal(e->deadline_ms, pb->deadline_ms);
+	assert_int_equal(e->key_size, pb->key.len);
+	assert_memory_equal(e->key, pb->key.data, pb->key.len);
 	assert_int_equal(e->status, pb->status);
 	assert_int_equal(e->timeout_ms, pb->timeout_ms);
 	assert_int_equal(e->level, pb->level);
@@ -166,7 +177,8 @@ test_damaged_envelopes_are_the_same_or_refused(void **state)
 			continue;
 		theirs = eventd__v1__envelope__unpack(NULL, size, pb);
 		assert_non_null(theirs);
-		if (theirs->level >= 0 && theirs->level <= 3)
+		if (theirs->level >= 0 && theirs->level <= 3 &&
+			theirs->priority >= 0 && theirs->priority <= 1)
 			assert_same(&e, theirs);
 		eventd__v1__envelope__free_unpacked(theirs, NULL);
 		taken++;
