@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "config.h"
+#include "config_mailbox.h"
 #include "kind/kind.h"
 #include "proto/envelope.h"
 
@@ -25,8 +26,8 @@ digest_bytes(uint64_t digest, const void *data, size_t size)
 }
 
 /* With its end, so that "a" "bc" is not "ab" "c"; NULL is not "". */
-static uint64_t
-digest_string(uint64_t digest, const char *text)
+uint64_t
+config_digest_string(uint64_t digest, const char *text)
 {
 	static const char none = '\1';
 
@@ -34,8 +35,8 @@ digest_string(uint64_t digest, const char *text)
 		    : digest_bytes(digest, &none, 1);
 }
 
-static uint64_t
-digest_number(uint64_t digest, uint64_t value)
+uint64_t
+config_digest_number(uint64_t digest, uint64_t value)
 {
 	return digest_bytes(digest, &value, sizeof(value));
 }
@@ -45,28 +46,28 @@ digest_spec(const struct session_spec *spec)
 {
 	uint64_t d = UINT64_C(0xcbf29ce484222325);
 
-	d = digest_string(d, spec->name);
-	d = digest_string(d, spec->origin);
-	d = digest_string(d, spec->kind);
-	d = digest_string(d, spec->path);
-	d = digest_number(d, spec->n_aliases);
+	d = config_digest_string(d, spec->name);
+	d = config_digest_string(d, spec->origin);
+	d = config_digest_string(d, spec->kind);
+	d = config_digest_string(d, spec->path);
+	d = config_digest_number(d, spec->n_aliases);
 	for (size_t i = 0; i < spec->n_aliases; i++)
-		d = digest_string(d, spec->aliases[i]);
+		d = config_digest_string(d, spec->aliases[i]);
 	for (size_t i = 0; i < spec->n_params; i++) {
-		d = digest_string(d, spec->params[i].key);
-		d = digest_string(d, spec->params[i].value);
+		d = config_digest_string(d, spec->params[i].key);
+		d = config_digest_string(d, spec->params[i].value);
 	}
-	d = digest_number(d, spec->max_events);
-	d = digest_number(d, spec->max_bytes);
-	d = digest_number(d, spec->refuse);
-	d = digest_number(d, spec->restart);
-	d = digest_number(d, spec->restart_ms);
-	d = digest_number(d, spec->restart_max_ms);
-	d = digest_number(d, spec->restart_burst);
-	d = digest_number(d, spec->restart_window_ms);
-	d = digest_number(d, spec->memory_max);
-	d = digest_number(d, spec->handler_ms);
-	return digest_number(d, (uint64_t)spec->loop);
+	d = config_digest_number(d, spec->max_events);
+	d = config_digest_number(d, spec->max_bytes);
+	d = config_mailbox_digest(d, spec);
+	d = config_digest_number(d, spec->restart);
+	d = config_digest_number(d, spec->restart_ms);
+	d = config_digest_number(d, spec->restart_max_ms);
+	d = config_digest_number(d, spec->restart_burst);
+	d = config_digest_number(d, spec->restart_window_ms);
+	d = config_digest_number(d, spec->memory_max);
+	d = config_digest_number(d, spec->handler_ms);
+	return config_digest_number(d, (uint64_t)spec->loop);
 }
 
 static int
@@ -263,16 +264,6 @@ set_restart(
 }
 
 static void
-set_overflow(
-	struct config_file *f, const struct config_key *key, const char *value)
-{
-	const struct config_session *s = f->target;
-
-	s->spec->refuse =
-		set_apart(f, key, value, config_set_word, s->spec->refuse);
-}
-
-static void
 set_loop(struct config_file *f, const struct config_key *key, const char *value)
 {
 	const struct config_session *s = f->target;
@@ -333,7 +324,6 @@ static const char *const restart_words[] = {
 	[RESTART_ALWAYS] = "always",
 	NULL,
 };
-static const char *const overflow_words[] = {"block", "refuse", NULL};
 static const char *const sections[] = {"Session", "Mailbox", "Params", NULL};
 
 #define DAY_MS (86400 * UINT64_C(1000))
@@ -353,6 +343,8 @@ enum {
 	ROW_PLUGIN,
 	ROW_RESTART_SEC,
 	ROW_RESTART_MAX_SEC,
+	ROW_HIGH_WATER,
+	ROW_LOW_WATER,
 };
 
 static const struct config_key keys[] = {
@@ -364,6 +356,10 @@ static const struct config_key keys[] = {
 		FIELD(restart_ms, 1, DAY_MS)),
 	[ROW_RESTART_MAX_SEC] = KEY("Session", "RestartMaxSec", set_span,
 		FIELD(restart_max_ms, 1, DAY_MS)),
+	[ROW_HIGH_WATER] = KEY(
+		"Mailbox", "HighWater", config_set_water, FIELD(high, 1, 0)),
+	[ROW_LOW_WATER] =
+		KEY("Mailbox", "LowWater", config_set_water, FIELD(low, 0, 0)),
 	KEY("Session", "Restart", set_restart, .width = 4,
 		.words = restart_words),
 	KEY("Session", "RestartBurst", set_count,
@@ -378,8 +374,11 @@ static const struct config_key keys[] = {
 	KEY("Mailbox", "MaxEvents", set_count, FIELD(max_events, 1, 100000000)),
 	KEY("Mailbox", "MaxBytes", set_size,
 		FIELD(max_bytes, 1, UINT64_C(1) << 40)),
-	KEY("Mailbox", "Overflow", set_overflow, .width = 4,
-		.words = overflow_words),
+	KEY("Mailbox", "Overflow", config_set_overflow, .width = 0),
+	KEY("Mailbox", "WaterAlias", config_set_alias,
+		FIELD(water_alias, 0, 0)),
+	KEY("Mailbox", "DeadLetter", config_set_alias,
+		FIELD(dead_letter, 0, 0)),
 };
 
 _Static_assert(sizeof(keys) / sizeof(*keys) <= CONFIG_KEYS_MAX,
@@ -467,6 +466,7 @@ check(struct config_file *f)
 
 	check_alias(f);
 	check_pauses(f);
+	config_check_water(f, f->seen[ROW_HIGH_WATER], f->seen[ROW_LOW_WATER]);
 	if (s->spec->kind)
 		check_program(f);
 	else if (!f->seen[ROW_KIND].line)

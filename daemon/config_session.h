@@ -45,3 +45,7 @@ int config_session_read(const char *path, const char *name,
  * looked at. */
 int config_session_parse(const char *text, size_t size,
 	struct config_session *s, struct config_errors *errors);
+
+/* Digest of one more value, over @digest; NULL is not "". */
+uint64_t config_digest_string(uint64_t digest, const char *text);
+uint64_t config_digest_number(uint64_t digest, uint64_t value);

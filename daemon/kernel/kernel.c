@@ -18,6 +18,8 @@ const struct kernel_limits kernel_limits_default = {
 	.max_payload = 1 << 20,
 	.dedup_ms = 120000,
 	.max_keys = 10000,
+	.dead_letters = 1000,
+	.dead_bytes = 16 << 20,
 };
 
 int

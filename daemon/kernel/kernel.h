@@ -39,9 +39,11 @@ struct kernel_limits {
 	uint32_t budget;      /* events a session handles in one go */
 	uint32_t turn_budget; /* events a scheduler handles in one turn */
 	uint32_t call_timeout_ms;
-	uint32_t max_payload; /* bytes */
-	uint32_t dedup_ms;    /* how long keys are known; 0: they are not */
-	uint32_t max_keys;    /* known to a session at most */
+	uint32_t max_payload;  /* bytes */
+	uint32_t dedup_ms;     /* how long keys are known; 0: they are not */
+	uint32_t max_keys;     /* known to a session at most */
+	uint32_t dead_letters; /* that a scheduler keeps */
+	uint64_t dead_bytes;
 };
 extern const struct kernel_limits kernel_limits_default;
 

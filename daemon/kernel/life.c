@@ -11,10 +11,12 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/queue.h"
 #include "kernel/sched.h"
 #include "kernel/slots.h"
 #include "kernel/supervise.h"
 #include "kernel/tie.h"
+#include "proto/envelope.h"
 
 static struct sched *
 home_of(const struct session *s)
@@ -49,12 +51,12 @@ static int
 take_spec(struct session *s, struct session_spec *spec)
 {
 	s->spec = spec_ref(spec);
-	s->refuse = spec->refuse;
 	s->health =
 		FAULT(session_health) ? NULL : calloc(1, sizeof(*s->health));
 	if (!s->health)
 		return err_raise(-ENOMEM);
 	s->health->session = s->id;
+	queue_configure(s);
 	return 0;
 }
 
@@ -241,7 +243,11 @@ static void
 retire(struct session *s)
 {
 	struct sched *sched = home_of(s);
+	const char *outer = sched->leaving;
+	char name[ENVELOPE_ALIAS_MAX + 1];
 
+	snprintf(name, sizeof(name), "%s", session_name(s));
+	sched->leaving = name; /* for its dead letters */
 	drop_aliases(s);
 	if (s->health) {
 		timers_remove(&sched->timers, &s->health->timer);
@@ -252,6 +258,8 @@ retire(struct session *s)
 	session_enter(s, SESSION_DEAD);
 	atomic_store_explicit(&s->id, 0, memory_order_release);
 	drop_mailbox(s);
+	sched->leaving = outer;
+	queue_deinit(s);
 	aside_free(sched, s);
 	mailbox_deinit(&s->box);
 	s->spec = spec_unref(s->spec);
@@ -389,8 +397,7 @@ session_restart(struct session *s, struct session_spec *spec)
 		spec_ref(spec);
 		spec_unref(s->spec);
 		s->spec = spec;
-		s->refuse = spec->refuse;
-		mailbox_limit(&s->box, spec->max_events, spec->max_bytes);
+		queue_configure(s);
 	}
 	drop_other_aliases(s, s->spec);
 	take_aliases(s);

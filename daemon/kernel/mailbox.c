@@ -87,8 +87,8 @@ mailbox_has_room(const struct mailbox *box, const struct msg *m)
 	       msg_charge(m) <= box->max_size - box->size;
 }
 
-static void
-take_in(struct mailbox *box, struct msg *m)
+void
+mailbox_take_in(struct mailbox *box, struct msg *m)
 {
 	m->flags |= MSG_ADMITTED;
 	box->n++;
@@ -104,9 +104,8 @@ take_in(struct mailbox *box, struct msg *m)
 int
 mailbox_push(struct mailbox *box, struct msg *m)
 {
-	if (m->flags & MSG_ADMITTED ||
-		(!box->n_parked && mailbox_has_room(box, m))) {
-		take_in(box, m);
+	if (mailbox_takes(box, m)) {
+		mailbox_take_in(box, m);
 		return 0;
 	}
 	if (!(m->flags & MSG_MAY_PARK))
@@ -168,7 +167,7 @@ mailbox_admit(struct mailbox *box)
 		!mailbox_has_room(box, msg_ring_head(&box->parked)))
 		return NULL;
 	m = mailbox_pop_parked(box);
-	take_in(box, m);
+	mailbox_take_in(box, m);
 	return m;
 }
 

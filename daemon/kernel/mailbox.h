@@ -60,6 +60,8 @@ void mailbox_limit(struct mailbox *box, uint32_t max_n, uint64_t max_size);
  * MAILBOX_E_FULL: nothing happened. An empty mailbox takes one event of any
  * size; one that has MSG_ADMITTED already is taken whatever the bounds. */
 int mailbox_push(struct mailbox *box, struct msg *m);
+/* The same for what mailbox_takes(). */
+void mailbox_take_in(struct mailbox *box, struct msg *m);
 /* Back to the front: it had been popped but not handled. */
 void mailbox_unpop(struct mailbox *box, struct msg *m);
 /* The first admitted event, or NULL. */
@@ -71,8 +73,15 @@ struct msg *mailbox_admit(struct mailbox *box);
 struct msg *mailbox_pop_parked(struct mailbox *box);
 /* Back to the front of the parked. */
 void mailbox_unpark(struct mailbox *box, struct msg *m);
-/* Whether @m would be admitted now. */
+/* Whether there is room for @m, were nothing parked. */
 bool mailbox_has_room(const struct mailbox *box, const struct msg *m);
+/* Whether mailbox_push() would admit @m now. */
+static inline bool
+mailbox_takes(const struct mailbox *box, const struct msg *m)
+{
+	return (m->flags & MSG_ADMITTED) ||
+	       (!box->n_parked && mailbox_has_room(box, m));
+}
 
 /* ---- the stash ----------------------------------------------------------- */
 

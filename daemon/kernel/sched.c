@@ -9,6 +9,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/dead.h"
+#include "kernel/queue.h"
 #include "kernel/supervise.h"
 
 enum {
@@ -185,21 +187,65 @@ count_end(struct counters *c, enum msg_end end)
 	}
 }
 
+static enum dead_reason
+reason_of(enum msg_end end, int status)
+{
+	if (end == MSG_END_HANDLED || end == MSG_END_CANCELLED)
+		return DEAD_NONE;
+	if (end == MSG_END_DROPPED)
+		return DEAD_OVERFLOW;
+	if (end == MSG_END_EXPIRED)
+		return DEAD_EXPIRED;
+	switch (status) {
+	case EVD_STATUS_FULL:
+		return DEAD_OVERFLOW;
+	case EVD_STATUS_NO_ALIAS:
+		return DEAD_NO_ALIAS;
+	case EVD_STATUS_EXPIRED:
+		return DEAD_EXPIRED;
+	case EVD_STATUS_DIED:
+		return DEAD_DIED;
+	case EVD_STATUS_LIMIT:
+		return DEAD_ATTEMPTS;
+	case EVD_STATUS_FAILED:
+		return DEAD_REFUSED;
+	default:
+		return end == MSG_END_DEAD ? DEAD_UNHANDLED : DEAD_REFUSED;
+	}
+}
+
+/* What the poster that asked for an ack is told. A dropped event has been
+ * accepted: who asked for no more has what it asked for. */
+static int
+told_status(const struct msg *m, enum msg_end end, int status)
+{
+	return end == MSG_END_DROPPED && m->level == MSG_LEVEL_ACCEPTED
+		       ? EVD_STATUS_OK
+		       : status;
+}
+
 void
 msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	int status, const char *text)
 {
+	enum dead_reason reason = reason_of(end, status);
+	struct dead *dead = NULL;
+	int told = told_status(m, end, status);
+
 	/* Counted first: whoever is told may stop the owner. */
 	count_end(&s->counters, end);
 	if (owner)
 		count_end(&owner->counters, end);
 	if (status && !text)
 		text = sched_end_text(status);
+	if (reason)
+		dead = dead_new(s, owner, m,
+			&(struct dead_end){reason, status, text, NULL});
 	if (m->call && !(m->flags & MSG_REPLIED))
 		sched_reply(s, m->call, status, text,
 			text ? (uint32_t)strlen(text) : 0);
 	if (m->flags & MSG_ACK)
-		sched_settle(s, m, status, text);
+		sched_settle(s, m, told, told ? text : NULL);
 	if (m->flags & MSG_EXTRA)
 		aside_ended(s, m, status, text);
 	if (end != MSG_END_HANDLED)
@@ -207,7 +253,10 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 			"event_id=%" PRIu64 " event=%s to=%" PRIu64
 			" status=%d",
 			m->id, m->event, m->to, status);
-	msg_free(&s->pool, m);
+	if (dead)
+		dead_keep(s, dead, m);
+	else
+		msg_free(&s->pool, m);
 }
 
 /* ---- posting --------------------------------------------------------- */
@@ -243,6 +292,8 @@ sched_end_text(int status)
 		return "no session holds the alias";
 	case EVD_STATUS_FULL:
 		return "the mailbox is full";
+	case EVD_STATUS_DROPPED:
+		return "the mailbox was full and its Overflow= dropped it";
 	case EVD_STATUS_FAILED:
 		return "the session has failed and is not restarted";
 	case EVD_STATUS_EXPIRED:
@@ -293,14 +344,47 @@ sched_explain(struct sched *s, int r, uint64_t session, char *text, size_t size)
 }
 
 /* @m has a place in the mailbox of @t: it is accepted. */
-static void
-admitted(struct sched *s, struct session *t, struct msg *m)
+void
+sched_admitted(struct sched *s, struct session *t, struct msg *m)
 {
+	if (m->flags & MSG_EXTRA)
+		aside_admitted(s, t, m);
 	t->counters.accepted++;
 	s->queued++;
 	if (!(m->flags & MSG_DELAYED))
 		s->counters.accepted++;
+	if (t->box_bits & BOX_WATER)
+		queue_rise(s, t);
 	sched_settle_level(s, m, MSG_LEVEL_ACCEPTED);
+}
+
+static void
+take_in(struct sched *s, struct session *t, struct msg *m)
+{
+	mailbox_take_in(&t->box, m);
+	if (t->run == SESSION_IDLE && !t->queued)
+		sched_enqueue(s, t);
+	sched_admitted(s, t, m); /* last: its poster may stop @t */
+}
+
+/* There is no room: but in the place of what has expired, by what its spec
+ * says, or, for a while, among the parked. */
+static int
+deliver_to_full(struct sched *s, struct session *t, struct msg *m)
+{
+	if (aside_drop_expired(s, t) && session_find(s->kernel, m->to) == t) {
+		sched_enqueue(s, t);
+		session_admit_parked(s, t);
+	}
+	if (session_find(s->kernel, m->to) != t)
+		return SCHED_E_NO_SESSION; /* a poster was told, and stopped */
+	if (mailbox_takes(&t->box, m)) {
+		take_in(s, t, m);
+		return 0;
+	}
+	if (t->box_bits & BOX_CHOOSY)
+		return queue_overflow(s, t, m);
+	return mailbox_push(&t->box, m) ? SCHED_E_FULL : 0;
 }
 
 /* @t lives here. */
@@ -309,21 +393,11 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 {
 	if (t->life == SESSION_FAILED && !(m->flags & MSG_ADMITTED))
 		return SCHED_E_FAILED;
-	if (t->refuse)
-		m->flags &= (uint8_t)~MSG_MAY_PARK;
 	if ((m->flags & MSG_EXTRA) && aside_is_known(s, t, m))
 		return 0;
-	if (mailbox_push(&t->box, m)) {
-		if (!aside_drop_expired(s, t) || mailbox_push(&t->box, m))
-			return SCHED_E_FULL;
-	}
-	if (t->run == SESSION_IDLE && !t->queued)
-		sched_enqueue(s, t);
-	if (!(m->flags & MSG_ADMITTED))
-		return 0;
-	if (m->flags & MSG_EXTRA)
-		aside_admitted(s, t, m);
-	admitted(s, t, m); /* last: its poster may stop @t */
+	if (!mailbox_takes(&t->box, m))
+		return deliver_to_full(s, t, m);
+	take_in(s, t, m);
 	return 0;
 }
 
@@ -671,6 +745,7 @@ sched_deinit(struct sched *s)
 		session_run(s, t);
 	}
 	delays_deinit(s);
+	dead_deinit(s);
 	for (unsigned i = 0; i < KERNEL_LOOPS_MAX; i++) {
 		struct msg *m;
 

@@ -32,6 +32,33 @@ enum {
 	TIMER_RESTART = 3,
 };
 
+/* Why an event came to a bad end; dead.h keeps them. */
+enum dead_reason {
+	DEAD_NONE,
+	DEAD_OVERFLOW,  /* no room, or dropped for another to have some */
+	DEAD_NO_ALIAS,  /* nobody holds the alias */
+	DEAD_EXPIRED,   /* not handled in time */
+	DEAD_DIED,      /* its session ended or crashed */
+	DEAD_REFUSED,   /* the session or the daemon did not take it */
+	DEAD_ATTEMPTS,  /* tried too often */
+	DEAD_UNHANDLED, /* no handler, or its handler said that it failed */
+	DEAD_REASONS,
+};
+
+struct dead_queue {
+	struct dead *head, *tail;
+	uint64_t size; /* bytes */
+	uint32_t n;
+};
+
+struct dead_letters {
+	struct dead_queue queues[DEAD_REASONS];
+	uint64_t size;
+	uint64_t total;     /* ever */
+	uint64_t forgotten; /* for the bounds */
+	uint32_t n;
+};
+
 /* A function to run on a scheduler's thread. */
 struct sched_task {
 	void (*run)(struct sched *s, struct sched_task *task);
@@ -55,6 +82,8 @@ struct sched {
 	struct calls calls;
 	struct delays delays;
 	struct counters counters; /* of all sessions ever, and of delays */
+	struct dead_letters dead;
+	const char *leaving; /* the name of the session that is ending now */
 	uint64_t transit_in, transit_out; /* accepted events that moved home */
 	uint64_t queued;   /* admitted events now, all mailboxes */
 	uint32_t n_failed; /* sessions in the failed state */
@@ -157,6 +186,9 @@ void sched_clock_set(struct sched *s);
 
 /* Send @m to @target, another scheduler, at the end of the turn. */
 void sched_stage(struct sched *s, struct sched *target, struct msg *m);
+/* @m has been given a place in the mailbox of @t: it is accepted. Last: its
+ * poster, who is told, may stop @t. */
+void sched_admitted(struct sched *s, struct session *t, struct msg *m);
 /* Put a session on the run queue, if it is not there. */
 void sched_enqueue(struct sched *s, struct session *session);
 /* Run what @t has to do up to its budget: how many events it was. */

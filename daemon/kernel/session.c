@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "kernel/aside.h"
 #include "kernel/life.h"
+#include "kernel/queue.h"
 #include "kernel/sched.h"
 #include "kernel/slots.h"
 
@@ -97,6 +98,8 @@ session_admit_parked(struct sched *sched, struct session *s)
 		s->counters.accepted++;
 		sched->counters.accepted++;
 		sched->queued++;
+		if (s->box_bits & BOX_WATER)
+			queue_rise(sched, s);
 		sched_settle_level(sched, m, MSG_LEVEL_ACCEPTED);
 	}
 }
@@ -212,11 +215,13 @@ run_events(struct sched *sched, struct session *s)
 		if (s->box.n_parked) /* after it: it may be back, HELD */
 			session_admit_parked(sched, s);
 		n++;
-		if (s->exiting || is_called(s))
+		if (s->exiting || is_called(s) || (s->box_bits & BOX_HELD))
 			break;
 	}
 	if (s->run == SESSION_RUNNING)
 		s->run = SESSION_IDLE;
+	if (s->box_bits & BOX_ABOVE)
+		queue_fall(sched, s);
 	return n;
 }
 
@@ -232,7 +237,10 @@ has_more(const struct session *s)
 {
 	if (s->control.tail && s->begun)
 		return true;
-	return is_ready(s) && (s->notices.tail || s->box.admitted.head);
+	if (!is_ready(s))
+		return false;
+	return s->notices.tail ||
+	       (s->box.admitted.head && !(s->box_bits & BOX_HELD));
 }
 
 int
@@ -252,7 +260,8 @@ session_run(struct sched *sched, struct session *s)
 		n += run_control(sched, s);
 	if (s->notices.tail && is_ready(s))
 		n += run_notices(sched, s);
-	if (is_ready(s) && !s->exiting && !is_called(s))
+	if (is_ready(s) && !s->exiting && !is_called(s) &&
+		!(s->box_bits & BOX_HELD))
 		n += run_events(sched, s);
 	sched->running = NULL;
 	if (s->exiting && (s->stopping || s->run != SESSION_BUSY))

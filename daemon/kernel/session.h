@@ -84,6 +84,16 @@ enum session_run {
 	SESSION_ON_HOLD, /* run() said SESSION_HELD */
 };
 
+/* Of a mailbox that somebody minds. */
+enum session_box {
+	BOX_PAUSED = 1, /* its events wait; see queue_pause() */
+	BOX_MOVING = 2, /* some are on their way to another; see queue_move() */
+	BOX_WATER = 4,  /* has marks */
+	BOX_ABOVE = 8,  /* was filled to the high one, and not emptied since */
+	BOX_CHOOSY = 16, /* its spec says more than Overflow=block */
+	BOX_HELD = BOX_PAUSED | BOX_MOVING,
+};
+
 struct counters {
 	uint64_t accepted, handled, expired, cancelled, dropped, dead;
 	uint64_t refused; /* never accepted */
@@ -130,8 +140,8 @@ struct session {
 	bool begun;           /* STARTING: start() has been called */
 	bool exiting;         /* to be stopped when its handler returns */
 	bool stopping;        /* ... and not started again */
-	bool refuse;          /* Overflow=refuse: nothing is parked */
 	uint8_t why;          /* enum tie_end_why: if it is stopped */
+	uint8_t box_bits;     /* enum session_box */
 	uint8_t life;         /* enum session_life; not beside run: a load of
 			       * both would wait for the store of one */
 };

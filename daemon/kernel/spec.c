@@ -43,6 +43,11 @@ spec_free(struct session_spec *spec)
 		free(spec->params[i].key);
 		free(spec->params[i].value);
 	}
+	for (size_t i = 0; i < spec->n_rules; i++)
+		free(spec->rules[i].pattern);
+	free(spec->rules);
+	free(spec->water_alias);
+	free(spec->dead_letter);
 	free(spec->aliases);
 	free(spec->params);
 	free(spec->name);
@@ -104,4 +109,134 @@ spec_add_param(struct session_spec *spec, const char *key, const char *value)
 	}
 	spec->params[spec->n_params++] = copy;
 	return 0;
+}
+
+/* ---- the mailbox ----------------------------------------------------- */
+
+const char *const overflow_words[] = {
+	[OVERFLOW_BLOCK] = "block",
+	[OVERFLOW_REFUSE] = "refuse",
+	[OVERFLOW_DROP_OLDEST] = "drop-oldest",
+	[OVERFLOW_DROP_NEWEST] = "drop-newest",
+	NULL,
+};
+
+static bool
+pattern_matches(const char *pattern, const char *name)
+{
+	const char *star = NULL, *from = name;
+
+	while (*name) {
+		if (*pattern == '*') {
+			star = pattern++;
+			from = name;
+		} else if (*pattern == *name) {
+			pattern++;
+			name++;
+		} else if (star) { /* the star takes one more */
+			pattern = star + 1;
+			name = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
+size_t
+spec_overflow_class(const struct session_spec *spec, const char *name)
+{
+	size_t i = 0;
+
+	while (i < spec->n_rules &&
+		!pattern_matches(spec->rules[i].pattern, name))
+		i++;
+	return i;
+}
+
+enum overflow
+spec_overflow(const struct session_spec *spec, const char *name)
+{
+	size_t i = spec_overflow_class(spec, name);
+
+	return i < spec->n_rules ? spec->rules[i].overflow : spec->overflow;
+}
+
+static bool
+pattern_is_valid(const char *pattern, size_t size)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz"
+				      "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_./-*";
+
+	return size > 0 && size <= UINT8_MAX &&
+	       strspn(pattern, letters) >= size;
+}
+
+static int
+rule_add(struct session_spec *spec, const char *pattern, size_t size,
+	enum overflow overflow)
+{
+	struct overflow_rule *bigger;
+	char *copy;
+
+	if (!pattern_is_valid(pattern, size))
+		return SPEC_E_PATTERN;
+	if (spec->n_rules == SPEC_RULES_MAX)
+		return SPEC_E_MANY;
+	bigger = reallocarray(spec->rules, spec->n_rules + 1, sizeof(*bigger));
+	if (!bigger)
+		return err_raise(-ENOMEM);
+	spec->rules = bigger;
+	copy = strndup(pattern, size);
+	if (!copy)
+		return err_raise(-ENOMEM);
+	spec->rules[spec->n_rules++] = (struct overflow_rule){copy, overflow};
+	return 0;
+}
+
+int
+spec_add_overflow(struct session_spec *spec, const char *word)
+{
+	const char *colon = strchr(word, ':');
+	const char *policy = colon ? colon + 1 : word;
+	unsigned i = 0;
+
+	while (overflow_words[i] && strcmp(overflow_words[i], policy) != 0)
+		i++;
+	if (!overflow_words[i])
+		return SPEC_E_WORD;
+	if (colon)
+		return rule_add(
+			spec, word, (size_t)(colon - word), (enum overflow)i);
+	spec->overflow = (enum overflow)i;
+	return 0;
+}
+
+static int
+copy_text(char **to, const char *from)
+{
+	*to = from ? strdup(from) : NULL;
+	return from && !*to ? err_raise(-ENOMEM) : 0;
+}
+
+int
+spec_copy_mailbox(struct session_spec *spec, const struct session_spec *from)
+{
+	int r = copy_text(&spec->water_alias, from->water_alias);
+
+	if (!r)
+		r = copy_text(&spec->dead_letter, from->dead_letter);
+	for (size_t i = 0; i < from->n_rules && !r; i++)
+		r = rule_add(spec, from->rules[i].pattern,
+			strlen(from->rules[i].pattern),
+			from->rules[i].overflow);
+	spec->max_events = from->max_events;
+	spec->max_bytes = from->max_bytes;
+	spec->overflow = from->overflow;
+	spec->high = from->high;
+	spec->low = from->low;
+	return r;
 }

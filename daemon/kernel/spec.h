@@ -8,6 +8,26 @@
 
 enum restart_mode { RESTART_NO, RESTART_ON_FAILURE, RESTART_ALWAYS };
 
+/* What happens to an event for which a mailbox has no room. */
+enum overflow {
+	OVERFLOW_BLOCK, /* it waits within its poster's window, or is refused */
+	OVERFLOW_REFUSE,      /* its poster is told */
+	OVERFLOW_DROP_OLDEST, /* the oldest of its class goes */
+	OVERFLOW_DROP_NEWEST, /* it goes */
+};
+
+/* A class of events with an overflow of its own. */
+struct overflow_rule {
+	char *pattern; /* of the event's name; `*` is any text */
+	enum overflow overflow;
+};
+
+/* A level of a mailbox: a number of events, or a part of both bounds. */
+struct water_mark {
+	uint32_t events;  /* 0: by percent */
+	uint32_t percent; /* 0 in both: no mark */
+};
+
 struct spec_param {
 	char *key, *value;
 };
@@ -25,9 +45,14 @@ struct session_spec {
 	uint64_t digest; /* of everything here and of the script's bytes */
 	uint64_t parent; /* session id of who spawned it; 0 */
 	/* [Mailbox] */
-	uint32_t max_events; /* default SPEC_MAX_EVENTS */
-	uint64_t max_bytes;  /* default SPEC_MAX_BYTES */
-	bool refuse;         /* Overflow=refuse; else block */
+	uint32_t max_events;         /* default SPEC_MAX_EVENTS */
+	uint64_t max_bytes;          /* default SPEC_MAX_BYTES */
+	enum overflow overflow;      /* of events of no class below */
+	struct overflow_rule *rules; /* the first that matches counts */
+	size_t n_rules;
+	struct water_mark high, low;
+	char *water_alias; /* who is told of them; NULL: itself */
+	char *dead_letter; /* alias that gets copies; NULL: none does */
 	/* [Session] */
 	enum restart_mode restart;
 	uint64_t restart_ms; /* first pause; doubles up to restart_max_ms */
@@ -48,6 +73,7 @@ enum {
 	SPEC_RESTART_WINDOW_MS = 60000,
 	SPEC_MEMORY_MAX = 64 << 20,
 	SPEC_HANDLER_MS = 5000,
+	SPEC_RULES_MAX = 16,
 };
 
 /* One reference, defaults everywhere, no names; NULL: out of memory. */
@@ -60,3 +86,20 @@ const char *spec_param(const struct session_spec *spec, const char *key);
 int spec_add_alias(struct session_spec *spec, const char *alias);
 int spec_add_param(
 	struct session_spec *spec, const char *key, const char *value);
+
+enum {
+	SPEC_E_WORD = 1,    /* no such policy */
+	SPEC_E_PATTERN = 2, /* no such class can be */
+	SPEC_E_MANY = 3,    /* SPEC_RULES_MAX classes are there */
+};
+/* Add what one word of Overflow= says, "block" or "CLASS:block": 0, SPEC_E_* or
+ * -ENOMEM. */
+int spec_add_overflow(struct session_spec *spec, const char *word);
+/* Copy all that is said of the mailbox: 0 or -ENOMEM. */
+int spec_copy_mailbox(
+	struct session_spec *spec, const struct session_spec *from);
+/* What it says of the event @name. */
+enum overflow spec_overflow(const struct session_spec *spec, const char *name);
+/* The rule that counts for @name; n_rules: none does. */
+size_t spec_overflow_class(const struct session_spec *spec, const char *name);
+extern const char *const overflow_words[]; /* by enum overflow; NULL ends */

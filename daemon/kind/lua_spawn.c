@@ -118,9 +118,6 @@ inherit(lua_State *L, struct session_spec *spec, const char *script)
 	const struct session_spec *from = ls->session->spec;
 	const char *name = from->name ? from->name : "spawned";
 
-	spec->max_events = from->max_events;
-	spec->max_bytes = from->max_bytes;
-	spec->refuse = from->refuse;
 	spec->restart = from->restart;
 	spec->restart_ms = from->restart_ms;
 	spec->restart_max_ms = from->restart_max_ms;
@@ -129,6 +126,7 @@ inherit(lua_State *L, struct session_spec *spec, const char *script)
 	spec->memory_max = from->memory_max;
 	spec->handler_ms = from->handler_ms;
 	spec->parent = ls->session->id;
+	check_memory(L, spec_copy_mailbox(spec, from) == 0);
 	spec->kind = strdup("lua");
 	check_memory(L, spec->kind);
 	if (asprintf(&spec->name, "%s/%s", name, script) < 0)

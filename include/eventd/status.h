@@ -42,7 +42,9 @@
 		"the connection was lost; the outcome is unknown")            \
 	X(EXPIRED, 23, "expired", ETIME, 75,                                  \
 		"the event expired before it was handled")                    \
-	X(NO_MEMORY, 24, "no-memory", ENOMEM, 75, "out of memory")
+	X(NO_MEMORY, 24, "no-memory", ENOMEM, 75, "out of memory")            \
+	X(DROPPED, 25, "dropped", ENOBUFS, 75,                                \
+		"the full mailbox dropped the event")
 
 enum evd_status {
 #define EVD_STATUS_ENUM(name, code, word, err, exit, text) \

@@ -118,7 +118,12 @@ test_all_keys_are_read(void **state)
 			     "[Mailbox]\n"
 			     "MaxEvents=10\n"
 			     "MaxBytes=4K\n"
-			     "Overflow=refuse\n"
+			     "Overflow=refuse tick:drop-oldest  "
+			     "log.*:drop-newest\n"
+			     "HighWater=80%\n"
+			     "LowWater=10%\n"
+			     "WaterAlias=ops\n"
+			     "DeadLetter=grave\n"
 			     "[Params]\n"
 			     "greeting=Hello ; world # all\n"
 			     "  indented =  yes  \n"
@@ -142,7 +147,15 @@ test_all_keys_are_read(void **state)
 	assert_int_equal(s->loop, 1);
 	assert_int_equal(s->max_events, 10);
 	assert_int_equal(s->max_bytes, 4096);
-	assert_true(s->refuse);
+	assert_int_equal(s->overflow, OVERFLOW_REFUSE);
+	assert_int_equal(s->n_rules, 2);
+	assert_int_equal(spec_overflow(s, "tick"), OVERFLOW_DROP_OLDEST);
+	assert_int_equal(spec_overflow(s, "log.x"), OVERFLOW_DROP_NEWEST);
+	assert_int_equal(spec_overflow(s, "other"), OVERFLOW_REFUSE);
+	assert_int_equal(s->high.percent, 80);
+	assert_int_equal(s->low.percent, 10);
+	assert_string_equal(s->water_alias, "ops");
+	assert_string_equal(s->dead_letter, "grave");
 	assert_string_equal(spec_param(s, "greeting"), "Hello ; world # all");
 	assert_string_equal(spec_param(s, "indented"), "yes");
 	assert_string_equal(spec_param(s, "empty"), "");
@@ -160,7 +173,9 @@ test_defaults_hold_for_what_is_left_out(void **state)
 	assert_int_equal(s->restart, RESTART_ON_FAILURE);
 	assert_int_equal(s->max_events, SPEC_MAX_EVENTS);
 	assert_int_equal(s->loop, -1);
-	assert_false(s->refuse);
+	assert_int_equal(s->overflow, OVERFLOW_BLOCK);
+	assert_int_equal(s->high.events + s->high.percent, 0);
+	assert_null(s->dead_letter);
 }
 
 static void
@@ -239,8 +254,26 @@ test_wrong_values_say_what_is_allowed(void **state)
 	wrong(t, GOOD "MemoryMax=9T\n", "4:11", "0 to 1T");
 	wrong(t, GOOD "Loop=2\n", "4:6", "0 to 1");
 	wrong(t, GOOD "Alias=ok n\xc3\xb6\n", "4:10", "not a valid alias");
-	wrong(t, GOOD "[Mailbox]\nOverflow = drop\n", "5:12",
-		"block or refuse");
+	wrong(t, GOOD "[Mailbox]\nOverflow = drop\n", "5:12", "not 'drop'");
+	wrong(t, GOOD "[Mailbox]\nOverflow=drop-oldst\n", "5:10",
+		"did you mean drop-oldest?");
+	wrong(t, GOOD "[Mailbox]\nOverflow=block a:b\n", "5:16", "not 'a:b'");
+	wrong(t, GOOD "[Mailbox]\nOverflow=block refuse\n", "5:16",
+		"EVENT: before 'refuse'");
+	wrong(t, GOOD "[Mailbox]\nOverflow=a?:refuse\n", "5:10",
+		"'a?' cannot be an event's name");
+	wrong(t, GOOD "[Mailbox]\nHighWater=much\n", "5:11",
+		"a number of events");
+	wrong(t, GOOD "[Mailbox]\nHighWater=101%\n", "5:11", "1% to 100%");
+	wrong(t, GOOD "[Mailbox]\nHighWater=0\n", "5:11", "1 to 100000000");
+	wrong(t, GOOD "[Mailbox]\nLowWater=1\n", "5:10", "needs HighWater=");
+	wrong(t, GOOD "[Mailbox]\nHighWater=5\nLowWater=5\n", "6:10",
+		"below HighWater=");
+	wrong(t, GOOD "[Mailbox]\nHighWater=50%\nLowWater=5\n", "6:10", "both");
+	wrong(t, GOOD "[Mailbox]\nMaxEvents=4\nHighWater=5\n", "6:11",
+		"never reach");
+	wrong(t, GOOD "[Mailbox]\nDeadLetter=a b\n", "5:12",
+		"not a valid alias");
 	wrong(t, GOOD "[Mailbox]\nMaxEvents=0\n", "5:11", "1 to 100000000");
 	wrong(t, GOOD "RestartSec=1min\nRestartMaxSec=1s\n", "5:15",
 		"below RestartSec=");
@@ -400,7 +433,14 @@ test_digest_changes_with_every_field_and_the_script(void **state)
 		GOOD "RestartWindowSec=2\n", GOOD "MemoryMax=2\n",
 		GOOD "HandlerTimeout=2\n", GOOD "Loop=0\n", GOOD "Loop=1\n",
 		GOOD "[Mailbox]\nMaxEvents=2\n", GOOD "[Mailbox]\nMaxBytes=2\n",
-		GOOD "[Mailbox]\nOverflow=refuse\n", GOOD "[Params]\na=1\n",
+		GOOD "[Mailbox]\nOverflow=refuse\n",
+		GOOD "[Mailbox]\nOverflow=a:refuse\n",
+		GOOD "[Mailbox]\nOverflow=b:refuse\n",
+		GOOD "[Mailbox]\nHighWater=9\n",
+		GOOD "[Mailbox]\nHighWater=9%\n",
+		GOOD "[Mailbox]\nHighWater=9%\nLowWater=2%\n",
+		GOOD "[Mailbox]\nWaterAlias=a\n",
+		GOOD "[Mailbox]\nDeadLetter=a\n", GOOD "[Params]\na=1\n",
 		GOOD "[Params]\na=2\n", GOOD "[Params]\na1=\n"};
 	enum { N = sizeof(others) / sizeof(*others) };
 	struct fixture *t = *state;

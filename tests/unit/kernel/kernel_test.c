@@ -266,7 +266,7 @@ actor_make(struct world *w, size_t i)
 		spec = fixture_spec(name, (enum restart_mode)roll(w, 3));
 		spec->max_events = 4;
 		spec->restart_burst = 3;
-		spec->refuse = roll(w, 4) == 0;
+		spec->overflow = (enum overflow)roll(w, 4);
 		fake = fake_hosted(w->f, sched, spec);
 	}
 	fake->number = i;

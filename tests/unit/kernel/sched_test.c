@@ -286,7 +286,7 @@ test_overflow_refuse_parks_nothing(void **state)
 	struct fake *jobs, *from = fake_new(f, 0, NULL);
 
 	spec->max_events = 1;
-	spec->refuse = true;
+	spec->overflow = OVERFLOW_REFUSE;
 	jobs = fake_hosted(f, 0, spec);
 	fixture_post_ack(from, jobs, "a", 1, MSG_LEVEL_ACCEPTED, MSG_MAY_PARK);
 	fixture_post_ack(from, jobs, "b", 2, MSG_LEVEL_ACCEPTED, MSG_MAY_PARK);

@@ -18,7 +18,7 @@ test_new_has_the_defaults_and_no_names(void **state)
 	assert_int_equal(spec->n_aliases, 0);
 	assert_int_equal(spec->max_events, SPEC_MAX_EVENTS);
 	assert_int_equal(spec->max_bytes, SPEC_MAX_BYTES);
-	assert_false(spec->refuse);
+	assert_int_equal(spec->overflow, OVERFLOW_BLOCK);
 	assert_int_equal(spec->restart, RESTART_ON_FAILURE);
 	assert_int_equal(spec->restart_ms, SPEC_RESTART_MS);
 	assert_int_equal(spec->restart_max_ms, SPEC_RESTART_MAX_MS);

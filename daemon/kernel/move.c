@@ -1,0 +1,184 @@
+/* Moving events from one mailbox to another, in batches: out of the source, to
+ * the target's thread, and what does not fit back again. On the way they count
+ * as queued, by the schedulers' transit counters. See queue.h. */
+#include <stdlib.h>
+
+#include "kernel/aside.h"
+#include "kernel/queue.h"
+
+enum { BATCH_MAX = 1000 };
+
+static void move_arrive(struct sched *s, struct sched_task *task);
+static void move_return(struct sched *s, struct sched_task *task);
+
+static struct queue_move *
+move_of(struct sched_task *task)
+{
+	return container_of(task, struct queue_move, task);
+}
+
+static void
+go(struct queue_move *move, struct sched *here, struct sched *there,
+	void (*run)(struct sched *s, struct sched_task *task))
+{
+	here->transit_out += move->n_batch;
+	move->task.run = run;
+	sched_run_on(here, there, &move->task);
+}
+
+/* Its mailbox knows the key of @m, whose end it would not see. What was posted
+ * again meanwhile counts as settled. */
+static void
+forget_key(struct sched *s, struct msg *m)
+{
+	if (!(m->flags & MSG_EXTRA))
+		return;
+	aside_ended(s, m, EVD_STATUS_OK, NULL);
+	msg_extra(m)->key_home = 0;
+}
+
+static void
+take_batch(struct queue_move *move, struct sched *s, struct session *from)
+{
+	struct msg *m;
+
+	while (move->left && move->n_batch < BATCH_MAX &&
+		(m = mailbox_pop(&from->box))) {
+		forget_key(s, m);
+		msg_queue_push(&move->batch, m);
+		move->n_batch++;
+		move->left--;
+	}
+	s->queued -= move->n_batch;
+	from->counters.accepted -= move->n_batch;
+}
+
+static void
+finish(struct queue_move *move, struct sched *s, struct session *from)
+{
+	if (from) {
+		from->box_bits &= (uint8_t)~BOX_MOVING;
+		if (from->box_bits & BOX_ABOVE)
+			queue_fall(s, from);
+		sched_enqueue(s, from);
+		session_admit_parked(s, from);
+	}
+	move->done(move, s);
+}
+
+/* The next batch, or the end. */
+static void
+step(struct queue_move *move, struct sched *s)
+{
+	struct session *from = session_find(s->kernel, move->from);
+	struct session *to = session_find(s->kernel, move->to);
+
+	if (!from)
+		move->status = EVD_STATUS_DIED;
+	else if (!to)
+		move->status = EVD_STATUS_NO_ALIAS;
+	else if (!move->status)
+		take_batch(move, s, from);
+	if (!move->n_batch) {
+		finish(move, s, from);
+		return;
+	}
+	from->box_bits |= BOX_MOVING;
+	go(move, s, atomic_load(&to->home), move_arrive);
+}
+
+void
+queue_move_start(struct queue_move *move, struct sched *s)
+{
+	move->home = s;
+	move->moved = 0;
+	move->status = EVD_STATUS_OK;
+	move->batch.head = NULL;
+	move->n_batch = 0;
+	step(move, s);
+}
+
+/* ---- at the target ------------------------------------------------------- */
+
+static int
+target_status(const struct session *to)
+{
+	if (!to)
+		return EVD_STATUS_NO_ALIAS;
+	return to->life == SESSION_FAILED ? EVD_STATUS_FAILED : EVD_STATUS_OK;
+}
+
+/* Of a move no poster is told, so nothing stops @to in the middle. */
+static void
+take_in(struct queue_move *move, struct sched *s, struct session *to)
+{
+	struct mailbox *box = &to->box;
+	struct msg *m;
+
+	while ((m = move->batch.head)) {
+		if (box->n_parked || !mailbox_has_room(box, m)) {
+			move->status = EVD_STATUS_FULL;
+			break;
+		}
+		msg_queue_pop(&move->batch);
+		move->n_batch--;
+		move->moved++;
+		m->to = move->to;
+		m->handler = 0;
+		m->flags |= MSG_DELAYED; /* accepted before it came here */
+		mailbox_push(box, m);
+		to->counters.accepted++;
+		s->queued++;
+	}
+	if (to->box_bits & BOX_WATER)
+		queue_rise(s, to);
+	sched_enqueue(s, to);
+}
+
+static void
+move_arrive(struct sched *s, struct sched_task *task)
+{
+	struct queue_move *move = move_of(task);
+	struct session *to = session_find(s->kernel, move->to);
+
+	s->transit_in += move->n_batch;
+	move->status = target_status(to);
+	if (!move->status)
+		take_in(move, s, to);
+	go(move, s, move->home, move_return);
+}
+
+/* ---- back at the source -------------------------------------------------- */
+
+static void
+put_back(struct queue_move *move, struct sched *s, struct session *from)
+{
+	struct msg *newest = NULL, *m;
+
+	while ((m = msg_queue_pop(&move->batch))) {
+		msg_link(m, newest);
+		newest = m;
+	}
+	while ((m = newest)) {
+		newest = msg_next(m);
+		if (!from) {
+			msg_end(s, NULL, m, MSG_END_DEAD, EVD_STATUS_DIED,
+				NULL);
+			continue;
+		}
+		mailbox_unpop(&from->box, m);
+		from->counters.accepted++;
+		s->queued++;
+	}
+	move->n_batch = 0;
+}
+
+static void
+move_return(struct sched *s, struct sched_task *task)
+{
+	struct queue_move *move = move_of(task);
+
+	s->transit_in += move->n_batch;
+	put_back(move, s, session_find(s->kernel, move->from));
+	step(move, s);
+}
