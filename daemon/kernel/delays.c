@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "kernel/idle.h"
 #include "kernel/sched.h"
 
 enum { SCHED_BITS = 6, SLOT_BITS = 24, SLOT_MASK = (1 << SLOT_BITS) - 1 };
@@ -101,6 +102,13 @@ delays_next(struct delays *d, uint64_t after)
 	return NULL;
 }
 
+static void
+owner_lost(struct session *owner)
+{
+	owner->n_timers--;
+	idle_look(owner);
+}
+
 /* Everything but its message, which the caller has taken. */
 static void
 delay_free(struct sched *s, struct delay *delay)
@@ -113,7 +121,7 @@ delay_free(struct sched *s, struct delay *delay)
 		list_remove(&delay->owned);
 		owner = session_find(s->kernel, delay->owner);
 		if (owner)
-			owner->n_timers--;
+			owner_lost(owner);
 	}
 	if (delay->alias)
 		alias_unref(&s->kernel->aliases, delay->alias);

@@ -11,6 +11,8 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/idle.h"
+#include "kernel/kin.h"
 #include "kernel/queue.h"
 #include "kernel/sched.h"
 #include "kernel/slots.h"
@@ -36,8 +38,8 @@ session_enter(struct session *s, enum session_life life)
 		home_of(s)->n_failed++;
 }
 
-static void
-set_reason(struct session *s, char *reason)
+void
+life_set_reason(struct session *s, char *reason)
 {
 	if (!s->health) {
 		free(reason);
@@ -55,8 +57,12 @@ take_spec(struct session *s, struct session_spec *spec)
 		FAULT(session_health) ? NULL : calloc(1, sizeof(*s->health));
 	if (!s->health)
 		return err_raise(-ENOMEM);
-	s->health->session = s->id;
+	s->health->session = s->last_id;
 	queue_configure(s);
+	if ((spec->collect || spec->parent) && !kin_of(s))
+		return err_raise(-ENOMEM);
+	if (spec->parent)
+		s->kin->parent = spec->parent;
 	return 0;
 }
 
@@ -83,15 +89,16 @@ take_aliases(struct session *s)
 			why = NULL;
 		log_err("session.failed", "session=\"%s\" reason=\"%s\"",
 			spec->name ? spec->name : "", why ? why : "");
-		set_reason(s, why); /* which may free it */
+		life_set_reason(s, why); /* which may free it */
 		session_enter(s, SESSION_FAILED);
 		session_refuse_parked(s, EVD_STATUS_FAILED);
 		return;
 	}
 }
 
-struct session *
-session_new(struct sched *sched, const struct session_ops *ops,
+/* Everything but its id, which lets others find it. */
+static struct session *
+prepare(struct sched *sched, const struct session_ops *ops,
 	struct session_spec *spec, void *state)
 {
 	struct session *s = sched->closing ? NULL : slots_take(sched);
@@ -100,25 +107,151 @@ session_new(struct sched *sched, const struct session_ops *ops,
 		return NULL;
 	s->ops = ops;
 	s->state = state;
-	session_enter(s, SESSION_STARTING);
+	s->life = SESSION_STARTING;
 	list_init(&s->delays);
 	mailbox_init(&s->box, spec ? spec->max_events : SPEC_MAX_EVENTS,
 		spec ? spec->max_bytes : SPEC_MAX_BYTES);
+	if (!spec || !take_spec(s, spec))
+		return s;
+	free(s->kin);
+	free(s->health);
+	spec_unref(spec);
+	slots_give(sched, s);
+	return NULL;
+}
+
+static void
+publish(struct session *s)
+{
 	atomic_store_explicit(&s->id, s->last_id, memory_order_release);
-	if (!spec) {
-		s->begun = true;
-		session_enter(s, SESSION_UP);
-		s->ops->start(s);
+}
+
+/* On its home: it takes its names and its place, and starts. */
+static void
+settle_in(struct session *s)
+{
+	take_aliases(s);
+	if (s->life != SESSION_STARTING)
+		return;
+	if (s->ops != &group_ops)
+		kin_join(s);
+	if (s->spec->on_demand && !s->box.n)
+		session_enter(s, SESSION_DORMANT);
+	else
+		session_begin(s);
+}
+
+struct session *
+session_new(struct sched *sched, const struct session_ops *ops,
+	struct session_spec *spec, void *state)
+{
+	struct session *s = prepare(sched, ops, spec, state);
+
+	if (!s)
+		return NULL;
+	publish(s);
+	if (spec) {
+		settle_in(s);
 		return s;
 	}
-	if (take_spec(s, spec)) {
-		session_stop(s);
-		return NULL;
-	}
-	take_aliases(s);
-	if (s->life == SESSION_STARTING)
-		session_begin(s);
+	s->begun = true;
+	session_enter(s, SESSION_UP);
+	s->ops->start(s);
 	return s;
+}
+
+/* ---- children -------------------------------------------------------- */
+
+/* One that is made for another scheduler begins there. */
+struct settling {
+	struct sched_task task;
+	uint64_t id;
+};
+
+static void
+on_settle(struct sched *sched, struct sched_task *task)
+{
+	struct settling *settling = container_of(task, struct settling, task);
+	struct session *s = session_find(sched->kernel, settling->id);
+
+	free(settling);
+	if (!s)
+		return;
+	settle_in(s);
+	if (s->life == SESSION_FAILED) /* an alias is taken */
+		session_stop_for(s, EXIT_FAILED);
+}
+
+static int
+spawn_here(struct session *parent, struct spawn *spawn, struct session *s)
+{
+	publish(s);
+	settle_in(s);
+	if (s->life != SESSION_FAILED)
+		return EVD_STATUS_OK;
+	snprintf(spawn->text, sizeof(spawn->text), "%s",
+		s->health->reason ? s->health->reason
+				  : "an alias cannot be taken");
+	s->kin->parent = 0;
+	session_stop_for(s, EXIT_FAILED);
+	(void)parent;
+	return EVD_STATUS_TAKEN;
+}
+
+static int
+spawn_there(struct session *parent, struct session *s)
+{
+	struct settling *settling = calloc(1, sizeof(*settling));
+	struct sched *home = home_of(s);
+
+	if (!settling)
+		return EVD_STATUS_NO_MEMORY;
+	settling->task.run = on_settle;
+	settling->id = s->last_id;
+	publish(s);
+	sched_run_on(home_of(parent), home, &settling->task);
+	return EVD_STATUS_OK;
+}
+
+/* It is known to nobody yet. */
+static void
+unmake(struct session *s)
+{
+	free(s->kin);
+	free(s->health);
+	spec_unref(s->spec);
+	slots_give(home_of(s), s);
+}
+
+int
+session_spawn(struct session *parent, struct spawn *spawn)
+{
+	struct session_spec *spec = spawn->spec;
+	struct kernel *k = home_of(parent)->kernel;
+	struct sched *home =
+		spec->loop < 0 ? home_of(parent) : k->scheds[spec->loop];
+	const char *name = spec->n_aliases ? spec->aliases[0] : spec->name;
+	struct session *s;
+	int status, r;
+
+	snprintf(spawn->text, sizeof(spawn->text),
+		"no more sessions (MaxSessions=) or no memory");
+	spec->parent = parent->id;
+	s = prepare(home, spawn->ops, spec, spawn->state);
+	if (!s)
+		return EVD_STATUS_LIMIT;
+	spawn->id = s->last_id;
+	status = home == home_of(parent) ? spawn_here(parent, spawn, s)
+					 : spawn_there(parent, s);
+	if (status == EVD_STATUS_NO_MEMORY)
+		unmake(s);
+	if (status)
+		return status;
+	r = kin_adopt(parent, spawn->id, name ? name : "-", 0);
+	if (!r)
+		return EVD_STATUS_OK;
+	kin_disown(parent, spawn->id);
+	return r == KIN_E_MANY ? EVD_STATUS_LIMIT : EVD_STATUS_NO_MEMORY;
 }
 
 void
@@ -162,9 +295,57 @@ session_started(struct session *s)
 	log_debug("session.up", "session=\"%s\" kind=%s", session_name(s),
 		s->ops->kind);
 	sched_enqueue(home_of(s), s);
+	if (s->spec && s->spec->idle_ms)
+		idle_begin(s);
+	if (s->kin)
+		kin_started(s);
 }
 
 /* ---- the end --------------------------------------------------------- */
+
+bool
+life_put_back(struct session *s, struct msg *m, bool crashed)
+{
+	uint32_t most = s->spec ? s->spec->max_attempts : 0;
+
+	s->retries = false;
+	if (most < 2 || (crashed && m->attempt + 1u >= most))
+		return false;
+	if (crashed)
+		m->attempt++;
+	s->retries = m->attempt > 0;
+	mailbox_unpop(&s->box, m);
+	home_of(s)->queued++;
+	return true;
+}
+
+/* It has crashed its session for the last time. */
+void
+life_end_event(struct session *s, struct msg *m)
+{
+	const char *why = life_crash_text(s);
+	char text[SESSION_REASON_MAX + 64];
+
+	if (!m->attempt) {
+		msg_end(home_of(s), s, m, MSG_END_DEAD, EVD_STATUS_DIED, why);
+		return;
+	}
+	snprintf(text, sizeof(text),
+		"it crashed its session %u times (MaxAttempts=): %s",
+		m->attempt + 1u, why ? why : "");
+	msg_end(home_of(s), s, m, MSG_END_DEAD, EVD_STATUS_POISON, text);
+}
+
+static void
+drop_current(struct session *s, struct msg *m, bool crashed)
+{
+	if (!s->stopping && life_put_back(s, m, crashed))
+		return;
+	if (crashed)
+		life_end_event(s, m);
+	else
+		msg_end(home_of(s), s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+}
 
 /* Free the kind's state; what it was handling ends as dead. Its life says
  * STOPPING by now: whatever its stop() asks for is ignored, or, if it is to
@@ -180,20 +361,23 @@ drop_state(struct session *s, bool crashed)
 		s->begun = false;
 		s->ops->stop(s, crashed);
 	}
+	if (s->kin)
+		timers_remove(&sched->timers, &s->kin->idle);
+	if (s->kin && !s->ops->keeps_children)
+		kin_drop_children(s);
 	while ((call = calls_first(&sched->calls, s->calls)))
 		session_end_call(s, call); /* what comes now is late */
 	s->incarnation++;
 	s->run = SESSION_IDLE;
 	delays_cancel_owned(sched, s);
+	mailbox_unstash(&s->box); /* it does not remember what for */
 	if (m) {
 		s->counters.leased--;
 		sched->counters.leased--;
-		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED,
-			crashed ? life_crash_text(s) : NULL);
+		drop_current(s, m, crashed);
 	}
 	while ((m = msg_ring_pop(&s->control)))
 		msg_free(&sched->pool, m);
-	mailbox_unstash(&s->box); /* it does not remember what for */
 }
 
 void
@@ -248,6 +432,8 @@ retire(struct session *s)
 
 	snprintf(name, sizeof(name), "%s", session_name(s));
 	sched->leaving = name; /* for its dead letters */
+	if (s->kin)
+		kin_ended(s);
 	drop_aliases(s);
 	if (s->health) {
 		timers_remove(&sched->timers, &s->health->timer);
@@ -267,12 +453,33 @@ retire(struct session *s)
 		slots_give(sched, s);
 }
 
+/* What those are told who watch it. */
+static enum tie_end_why
+end_why(const struct session *s)
+{
+	switch ((enum session_exit)s->exit) {
+	case EXIT_NORMAL:
+		return TIE_NORMAL;
+	case EXIT_KILLED:
+		return TIE_KILLED;
+	case EXIT_IDLE:
+		return TIE_IDLE;
+	case EXIT_UNREFERENCED:
+		return TIE_UNREFERENCED;
+	case EXIT_NONE:
+	case EXIT_STOPPED:
+	case EXIT_FAILED:
+		break;
+	}
+	return (enum tie_end_why)s->why;
+}
+
 static void
 end(struct session *s)
 {
 	session_enter(s, SESSION_STOPPING);
 	drop_state(s, false);
-	ties_end(s, (enum tie_end_why)s->why, NULL);
+	ties_end(s, end_why(s), NULL);
 	retire(s);
 }
 
@@ -280,14 +487,46 @@ void
 life_finish(struct session *s)
 {
 	s->exiting = false;
+	if (!s->stopping && s->spec && s->spec->on_demand) {
+		life_sleep(s, EXIT_NORMAL);
+		return;
+	}
 	if (!s->stopping) {
 		session_enter(s, SESSION_STOPPING);
 		drop_state(s, false);
 		ties_end(s, TIE_NORMAL, NULL);
-		if (!s->stopping && supervise_ended(s, false))
+		if (!s->stopping && supervise_ended(s, false, false))
 			return;
 	}
 	end(s);
+}
+
+bool
+life_rest(struct session *s, enum session_exit why)
+{
+	s->exit = (uint8_t)why & 0xf;
+	session_enter(s, SESSION_STOPPING);
+	drop_state(s, false);
+	ties_end(s, end_why(s), NULL);
+	s->exiting = false;
+	if (!s->stopping)
+		return true;
+	end(s);
+	return false;
+}
+
+void
+life_sleep(struct session *s, enum session_exit why)
+{
+	if (!life_rest(s, why))
+		return;
+	if (!s->spec->on_demand) {
+		end(s);
+		return;
+	}
+	session_enter(s, SESSION_DORMANT);
+	if (s->box.n)
+		sched_enqueue(home_of(s), s);
 }
 
 /* A text for people: no script can make it long. */
@@ -305,16 +544,21 @@ session_fail(struct session *s, const char *format, ...)
 {
 	va_list args;
 
+	bool again;
+
 	if (!s->begun) /* it has no state: it is in its stop() */
 		return;
+	again = s->life == SESSION_UP &&
+		(s->retries || (s->current && s->current->attempt));
+	s->exit = EXIT_FAILED;
 	va_start(args, format);
-	set_reason(s, reason_new(format, args));
+	life_set_reason(s, reason_new(format, args));
 	va_end(args);
 	session_enter(s, SESSION_STOPPING);
 	drop_state(s, true);
 	ties_end(s, TIE_FAILED, life_crash_text(s));
 	s->exiting = false;
-	if (!s->stopping && supervise_ended(s, true))
+	if (!s->stopping && supervise_ended(s, true, again))
 		return;
 	s->exiting = s->stopping = true;
 	sched_enqueue(home_of(s), s);
@@ -323,8 +567,16 @@ session_fail(struct session *s, const char *format, ...)
 void
 session_stop(struct session *s)
 {
+	session_stop_for(s, EXIT_STOPPED);
+}
+
+void
+session_stop_for(struct session *s, enum session_exit why)
+{
 	if (s->life == SESSION_DEAD)
 		return;
+	if (!s->stopping)
+		s->exit = (uint8_t)why & 0xf;
 	if (s == home_of(s)->running || s->life == SESSION_STOPPING) {
 		if (s == home_of(s)->running)
 			s->why = TIE_NORMAL; /* its own handler asks for it */
@@ -338,8 +590,19 @@ session_stop(struct session *s)
 void
 session_exit(struct session *s)
 {
+	session_exit_with(s, NULL);
+}
+
+void
+session_exit_with(struct session *s, const char *text)
+{
 	if (!s->begun)
 		return;
+	if (!s->exiting) {
+		s->exit = EXIT_NORMAL;
+		life_set_reason(
+			s, text ? strndup(text, SESSION_REASON_MAX - 1) : NULL);
+	}
 	s->exiting = true;
 	if (s != home_of(s)->running)
 		sched_enqueue(home_of(s), s);
@@ -381,6 +644,8 @@ session_restart(struct session *s, struct session_spec *spec)
 	if (s->life >= SESSION_STOPPING)
 		return;
 	if (!stays) {
+		if (s->life == SESSION_UP)
+			s->exit = EXIT_STOPPED;
 		session_enter(s, SESSION_STOPPING);
 		drop_state(s, crashed);
 		if (was_begun) /* else they wait for what starts now */
@@ -394,10 +659,12 @@ session_restart(struct session *s, struct session_spec *spec)
 	}
 	supervise_reset(s);
 	if (spec && s->spec != spec) {
+		kin_leave(s);
 		spec_ref(spec);
 		spec_unref(s->spec);
 		s->spec = spec;
 		queue_configure(s);
+		kin_join(s);
 	}
 	drop_other_aliases(s, s->spec);
 	take_aliases(s);

@@ -6,8 +6,20 @@
 
 /* Give it a state: it is STARTING and has none. */
 void life_start(struct sched *sched, struct session *s);
+/* Drop the state of one that runs no handler now; its next life is the
+ * caller's to say. False: it was to stop for good, and has ended. */
+bool life_rest(struct session *s, enum session_exit why);
+/* The same; then it waits for events if it starts on demand, else it ends. */
+void life_sleep(struct session *s, enum session_exit why);
+/* @m, which crashed it or was being handled when its state went, is tried
+ * again by the next incarnation. False: it is not, and still the caller's. */
+bool life_put_back(struct session *s, struct msg *m, bool crashed);
+/* Takes @reason, a malloc()ed text or NULL. */
+void life_set_reason(struct session *s, char *reason);
 /* It has asked to exit or to stop and no handler of it is active. */
 void life_finish(struct session *s);
+/* How an event ends that has crashed it. */
+void life_end_event(struct session *s, struct msg *m);
 /* Why it crashed, for those who wait for what it was handling; or NULL. */
 static inline const char *
 life_crash_text(const struct session *s)

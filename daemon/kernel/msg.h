@@ -22,6 +22,7 @@ enum msg_op {
 	MSG_CONTROL, /* an event to the control lane: sched_control() */
 	MSG_CANCEL,  /* to the callee: the caller of call wants no reply */
 	MSG_MOVED,   /* to the caller's home: call was forwarded to `to` */
+	MSG_KIN,     /* between parent and child, see kernel/kin.c */
 };
 
 enum msg_flag {

@@ -7,6 +7,7 @@
 const char notice_down[] = "_down";
 const char notice_name[] = "_name";
 const char notice_alias[] = "_alias";
+const char notice_child[] = "_child";
 
 struct head {
 	uint64_t watch, session, lost;
@@ -43,7 +44,8 @@ notice_new(struct msg_pool *p, const char *event, const struct notice *n)
 			   .event_size = (uint8_t)strlen(event),
 			   .event_static = true,
 			   .size = (uint32_t)(sizeof(head) + room(n->alias) +
-					      room(n->reason) + room(n->text)),
+					      room(n->reason) + room(n->text) +
+					      room(n->change)),
 		   });
 	uint8_t *out;
 
@@ -52,7 +54,8 @@ notice_new(struct msg_pool *p, const char *event, const struct notice *n)
 	memcpy(m->data, &head, sizeof(head));
 	out = put(m->data + sizeof(head), n->alias);
 	out = put(out, n->reason);
-	put(out, n->text);
+	out = put(out, n->text);
+	put(out, n->change);
 	return m;
 }
 
@@ -60,14 +63,14 @@ bool
 notice_is_name(const char *event)
 {
 	return !strcmp(event, notice_down) || !strcmp(event, notice_name) ||
-	       !strcmp(event, notice_alias);
+	       !strcmp(event, notice_alias) || !strcmp(event, notice_child);
 }
 
 bool
 notice_is(const struct msg *m)
 {
 	return m->event == notice_down || m->event == notice_name ||
-	       m->event == notice_alias;
+	       m->event == notice_alias || m->event == notice_child;
 }
 
 void
@@ -83,4 +86,5 @@ notice_read(const struct msg *m, struct notice *n)
 	n->alias = (const char *)m->data + sizeof(head);
 	n->reason = n->alias + strlen(n->alias) + 1;
 	n->text = n->reason + strlen(n->reason) + 1;
+	n->change = n->text + strlen(n->text) + 1;
 }

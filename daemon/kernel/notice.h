@@ -14,12 +14,14 @@ struct notice {
 	uint64_t lost;    /* notices of this watch that were left out before */
 	bool up;          /* a name: it has appeared, or is held now */
 	const char *alias, *reason, *text; /* NULL is read back as "" */
+	const char *change; /* of a child: "gained", "lost", "failed" */
 };
 
 /* Their events. Nobody else can post one: it is told by its place in memory,
  * not by its letters. */
 extern const char notice_down[];  /* "_down": a watched session ended */
 extern const char notice_name[];  /* "_name": an alias came or went */
+extern const char notice_child[]; /* "_child": a child came or went */
 extern const char notice_alias[]; /* "_alias": one of its own came or went */
 
 /* NULL: out of memory. */

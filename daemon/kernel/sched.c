@@ -11,6 +11,8 @@
 #include "kernel/aside.h"
 #include "kernel/dead.h"
 #include "kernel/queue.h"
+#include "kernel/idle.h"
+#include "kernel/kin.h"
 #include "kernel/supervise.h"
 
 enum {
@@ -97,6 +99,19 @@ sched_run_on(struct sched *s, struct sched *target, struct sched_task *task)
 		inbox_push(s, (msg_link(&task->msg, NULL), &task->msg));
 	else
 		sched_stage(s, target, &task->msg);
+}
+
+void
+sched_send(struct sched *s, struct msg *m)
+{
+	struct session *t = session_find(s->kernel, m->to);
+	struct sched *home =
+		t ? atomic_load_explicit(&t->home, memory_order_relaxed) : s;
+
+	if (home == s)
+		inbox_push(s, (msg_link(m, NULL), m));
+	else
+		sched_stage(s, home, m);
 }
 
 void
@@ -206,6 +221,7 @@ reason_of(enum msg_end end, int status)
 	case EVD_STATUS_DIED:
 		return DEAD_DIED;
 	case EVD_STATUS_LIMIT:
+	case EVD_STATUS_POISON:
 		return DEAD_ATTEMPTS;
 	case EVD_STATUS_FAILED:
 		return DEAD_REFUSED;
@@ -300,6 +316,8 @@ sched_end_text(int status)
 		return "the event expired before it was handled";
 	case EVD_STATUS_CANCELLED:
 		return "it was cancelled";
+	case EVD_STATUS_POISON:
+		return "the event crashed its session again and again";
 	default:
 		return "the event was not handled";
 	}
@@ -545,6 +563,9 @@ item_arrived(struct sched *s, struct msg *m)
 	case MSG_MOVED:
 		sched_moved_arrived(s, m);
 		break;
+	case MSG_KIN:
+		kin_arrived(s, m);
+		break;
 	}
 }
 
@@ -587,6 +608,12 @@ fire(struct sched *s, struct timer *timer)
 	case TIMER_RESTART:
 		supervise_due(
 			s, container_of(timer, struct session_health, timer));
+		break;
+	case TIMER_IDLE:
+		idle_due(s, container_of(timer, struct kin, idle));
+		break;
+	case TIMER_TEAM:
+		team_due(s, container_of(timer, struct kin, team));
 		break;
 	}
 }
@@ -725,6 +752,7 @@ drop_inbox(struct sched *s)
 
 	for (; batch; batch = older) {
 		older = (struct msg *)batch->timer.link;
+		batch->timer.link = NULL;
 		for (struct msg *m = batch; m; m = next) {
 			next = msg_next(m);
 			drop_staged(s, m);

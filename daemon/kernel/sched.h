@@ -30,6 +30,8 @@ enum {
 	TIMER_CALL = 1,
 	TIMER_DELAY = 2,
 	TIMER_RESTART = 3,
+	TIMER_IDLE = 20,
+	TIMER_TEAM = 21,
 };
 
 /* Why an event came to a bad end; dead.h keeps them. */
@@ -145,6 +147,9 @@ void sched_note(struct sched *s, struct msg *m);
  * handler or a session it is forgotten. In order with all else that goes from
  * here to there. Consumes @m. For what tells of lives, names and levels. */
 void sched_control(struct sched *s, struct msg *m);
+/* Hand @m, which is no event, to the scheduler of m->to: it is taken there in
+ * a later turn, also if that is this one. Consumes @m. */
+void sched_send(struct sched *s, struct msg *m);
 
 /* Every end of an event passes here: its call is answered with @status if
  * nobody has, its poster is told, it is counted by @end, and freed. */

@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/idle.h"
 #include "kernel/life.h"
 #include "kernel/queue.h"
 #include "kernel/sched.h"
@@ -50,6 +51,7 @@ session_drop_alias(struct session *s, const char *name, size_t size)
 	if (!alias)
 		return ALIAS_E_NONE;
 	*link = alias->sibling;
+	idle_look(s);
 	return alias_drop(&home_of(s)->kernel->aliases, alias, s->id);
 }
 
@@ -136,8 +138,8 @@ conclude(struct sched *sched, struct session *s, struct msg *m,
 		s->run = SESSION_ON_HOLD;
 		break;
 	case SESSION_CRASHED:
-		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED,
-			life_crash_text(s));
+		if (!life_put_back(s, m, true))
+			life_end_event(s, m);
 		break;
 	case SESSION_UNHANDLED:
 		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_HANDLER,
@@ -206,8 +208,11 @@ static int
 run_events(struct sched *sched, struct session *s)
 {
 	int budget = (int)sched->kernel->limits.budget, n = 0;
+	bool retries = s->retries;
 	struct msg *m;
 
+	if (retries)
+		budget = 1;
 	s->run = SESSION_RUNNING;
 	while (n < budget && s->run == SESSION_RUNNING &&
 		(m = mailbox_pop(&s->box))) {
@@ -220,6 +225,8 @@ run_events(struct sched *sched, struct session *s)
 	}
 	if (s->run == SESSION_RUNNING)
 		s->run = SESSION_IDLE;
+	if (retries && s->begun)
+		s->retries = false;
 	if (s->box_bits & BOX_ABOVE)
 		queue_fall(sched, s);
 	return n;
@@ -254,6 +261,8 @@ session_run(struct sched *sched, struct session *s)
 		return n;
 	}
 	sched->running = s;
+	if (s->life == SESSION_DORMANT && (s->box.n || s->notices.tail))
+		session_enter(s, SESSION_STARTING);
 	if (s->life == SESSION_STARTING && !s->begun)
 		life_start(sched, s);
 	if (s->control.tail)
@@ -268,6 +277,8 @@ session_run(struct sched *sched, struct session *s)
 		life_finish(s);
 	else if (has_more(s))
 		sched_enqueue(sched, s);
+	else if (s->kin)
+		idle_ran(sched, s);
 	return n;
 }
 
@@ -321,6 +332,7 @@ session_state_word(const struct session *s)
 	static const char *const words[] = {
 		[SESSION_STARTING] = "starting",
 		[SESSION_UP] = "up",
+		[SESSION_DORMANT] = "dormant",
 		[SESSION_BACKOFF] = "backoff",
 		[SESSION_FAILED] = "failed",
 		[SESSION_STOPPING] = "stopping",
@@ -328,6 +340,22 @@ session_state_word(const struct session *s)
 	};
 
 	return words[s->life];
+}
+
+const char *
+session_exit_word(enum session_exit why)
+{
+	static const char *const words[] = {
+		[EXIT_NONE] = "",
+		[EXIT_NORMAL] = "normal",
+		[EXIT_STOPPED] = "stopped",
+		[EXIT_FAILED] = "failed",
+		[EXIT_KILLED] = "killed",
+		[EXIT_IDLE] = "idle",
+		[EXIT_UNREFERENCED] = "unreferenced",
+	};
+
+	return words[why];
 }
 
 size_t

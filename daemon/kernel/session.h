@@ -17,6 +17,7 @@
 #include "kernel/spec.h"
 
 struct call;
+struct kin;
 struct sched;
 struct session;
 struct ties;
@@ -64,6 +65,11 @@ struct session_ops {
 	/* session_restart() of one that is up: its spec and aliases may have
 	 * changed, its state stays. NULL: it is stopped and started. */
 	void (*renew)(struct session *s);
+	/* It owes somebody something that no counter here tells of, such as a
+	 * deferred reply: it is not idle. NULL: never. */
+	bool (*owes)(const struct session *s);
+	/* Children outlive the state: stop() sees to them. */
+	bool keeps_children;
 };
 
 enum { SESSION_REASON_MAX = 2048 }; /* bytes of why it failed, with NUL */
@@ -71,10 +77,22 @@ enum { SESSION_REASON_MAX = 2048 }; /* bytes of why it failed, with NUL */
 enum session_life {
 	SESSION_STARTING,
 	SESSION_UP,
+	SESSION_DORMANT, /* without a state until the next event */
 	SESSION_BACKOFF, /* failed; will be started again by itself */
 	SESSION_FAILED,  /* failed; stays so until asked to */
 	SESSION_STOPPING,
 	SESSION_DEAD,
+};
+
+/* Why a session, or its last incarnation, ended. */
+enum session_exit {
+	EXIT_NONE,
+	EXIT_NORMAL,  /* it asked to */
+	EXIT_STOPPED, /* its parent, its file or the daemon went, or a restart */
+	EXIT_FAILED,
+	EXIT_KILLED,       /* somebody stopped it */
+	EXIT_IDLE,         /* IdleStop= */
+	EXIT_UNREFERENCED, /* Collect=yes and nothing referred to it */
 };
 
 enum session_run {
@@ -130,6 +148,7 @@ struct session {
 	struct list delays;      /* of its own, to itself */
 	struct session_health *health; /* NULL if it is never restarted */
 	struct ties *ties;             /* watches and links; NULL: none */
+	struct kin *kin;               /* family, idle time; NULL: neither */
 	struct counters counters;
 	uint32_t incarnation; /* counts starts */
 	uint32_t n_calls;     /* outstanding */
@@ -139,8 +158,10 @@ struct session {
 	bool queued;          /* on the run queue */
 	bool begun;           /* STARTING: start() has been called */
 	bool exiting;         /* to be stopped when its handler returns */
-	bool stopping;        /* ... and not started again */
-	uint8_t why;          /* enum tie_end_why: if it is stopped */
+	bool stopping : 1;    /* ... and not started again */
+	bool retries : 1;     /* its next event crashed it before */
+	uint8_t why : 4;      /* enum tie_end_why: if it is stopped */
+	uint8_t exit : 4;     /* enum session_exit, of the last end */
 	uint8_t box_bits;     /* enum session_box */
 	uint8_t life;         /* enum session_life; not beside run: a load of
 			       * both would wait for the store of one */
@@ -161,6 +182,20 @@ struct session {
  */
 struct session *session_new(struct sched *sched, const struct session_ops *ops,
 	struct session_spec *spec, void *state);
+/* A child of @parent, which is told of it by `_child` signals, and which it
+ * does not outlive. Its home is spec->loop, or else that of the parent. There
+ * its aliases are taken before this returns; elsewhere later, and one that is
+ * taken ends the child. The thread of the parent's home.
+ *
+ * EVD_STATUS_OK and spawn->id; or LIMIT, TAKEN, NO_MEMORY and spawn->text. */
+struct spawn {
+	const struct session_ops *ops;
+	struct session_spec *spec; /* a reference is taken; parent is set */
+	void *state;
+	uint64_t id;
+	char text[256];
+};
+int session_spawn(struct session *parent, struct spawn *spawn);
 /* Give it one more name. 0, ALIAS_E_TAKEN, ALIAS_E_NAME or -ENOMEM. */
 int session_add_alias(struct session *s, const char *name, size_t size);
 int session_drop_alias(struct session *s, const char *name, size_t size);
@@ -225,15 +260,20 @@ void session_forget(struct session *s, uint64_t call);
 /* Stop for good: `_stop` runs, then queued events end as dead (DIED), aliases
  * go, the id is retired. Deferred to the end of the run if it is running. */
 void session_stop(struct session *s);
+/* The same, for another reason than that things are shut down. */
+void session_stop_for(struct session *s, enum session_exit why);
 /* It asked to end by itself: as session_stop(), but Restart=always starts it
  * again. Takes effect when its handler has returned, however often it waits
  * until then. */
 void session_exit(struct session *s);
+/* The same with a text of why, for people; @text may be NULL. */
+void session_exit_with(struct session *s, const char *text);
 /* Start again now, with a fresh budget: a failed, backing-off or running one
  * (its state is stopped first), but not from its own handler. It was made with
  * a spec. The mailbox stays. */
 void session_restart(struct session *s, struct session_spec *spec);
 const char *session_state_word(const struct session *s);
+const char *session_exit_word(enum session_exit why); /* "" for none */
 size_t session_memory(const struct session *s);
 
 /* ---- for the kernel's own files -------------------------------------- */

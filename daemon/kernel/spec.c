@@ -54,6 +54,7 @@ spec_free(struct session_spec *spec)
 	free(spec->origin);
 	free(spec->kind);
 	free(spec->path);
+	free(spec->group);
 	free(spec);
 }
 

@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 enum restart_mode { RESTART_NO, RESTART_ON_FAILURE, RESTART_ALWAYS };
+/* Which of its siblings are started again with one that failed. */
+enum strategy { STRATEGY_ONE, STRATEGY_ALL, STRATEGY_REST };
 
 /* What happens to an event for which a mailbox has no room. */
 enum overflow {
@@ -53,6 +55,7 @@ struct session_spec {
 	struct water_mark high, low;
 	char *water_alias; /* who is told of them; NULL: itself */
 	char *dead_letter; /* alias that gets copies; NULL: none does */
+	uint32_t max_attempts; /* crashes that one event may cause; 0: one */
 	/* [Session] */
 	enum restart_mode restart;
 	uint64_t restart_ms; /* first pause; doubles up to restart_max_ms */
@@ -62,6 +65,14 @@ struct session_spec {
 	uint64_t memory_max; /* bytes of a Lua state; 0: none */
 	uint32_t handler_ms; /* one handler's longest run; 0: none */
 	int loop;            /* home; -1: any */
+	uint64_t idle_ms;    /* IdleStop=; 0: never */
+	bool on_demand;      /* Start=: its state is made for the first event */
+	bool collect;        /* it ends when nothing refers to it */
+	char *group;         /* Group=, its supervisor; or NULL */
+	int32_t order;       /* Order= within the group, then by name */
+	/* What a failure of this one does to its siblings; of a group: what
+	 * that of any member does. */
+	enum strategy strategy;
 };
 
 enum {

@@ -2,9 +2,18 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "kernel/kin.h"
+#include "kernel/life.h"
 #include "kernel/sched.h"
+
+static struct sched *
+home_of(const struct session *s)
+{
+	return atomic_load_explicit(&s->home, memory_order_relaxed);
+}
 
 /* Up to a tenth more or less, so that sessions that fail together do not
  * start together. */
@@ -32,9 +41,10 @@ pause_ns(const struct session *s)
 	return jitter(ms * NS_PER_MS, s->id + health->restarts);
 }
 
-/* Count one failure; true if the budget allows one more start. */
+/* Count one failure, if it is not one @again; true if the budget allows one
+ * more start. */
 static bool
-within_budget(struct session *s, uint64_t now_ns)
+within_budget(struct session *s, uint64_t now_ns, bool again)
 {
 	struct session_health *health = s->health;
 	uint64_t window = s->spec->restart_window_ms * NS_PER_MS;
@@ -46,7 +56,7 @@ within_budget(struct session *s, uint64_t now_ns)
 	/* A healthy time as long as the window starts the pauses anew. */
 	if (now_ns - health->started_ns > window)
 		health->in_a_row = 0;
-	health->in_window++;
+	health->in_window += !again;
 	health->in_a_row++;
 	return health->in_window <= s->spec->restart_burst;
 }
@@ -57,11 +67,24 @@ reason_of(const struct session_health *health, bool crashed)
 	return crashed && health->reason ? health->reason : "it ended";
 }
 
-bool
-supervise_ended(struct session *s, bool crashed)
+static void
+stay_failed(struct session *s, const char *reason)
 {
-	struct sched *sched = atomic_load(&s->home);
 	struct session_health *health = s->health;
+
+	session_enter(s, SESSION_FAILED);
+	session_refuse_parked(s, EVD_STATUS_FAILED);
+	log_err("session.failed",
+		"session=\"%s\" failures=%" PRIu32 " reason=\"%s\"",
+		session_name(s), health->in_window, reason);
+	kin_gave_up(s);
+}
+
+bool
+supervise_ended(struct session *s, bool crashed, bool again)
+{
+	struct session_health *health = s->health;
+	bool grouped = s->kin && s->kin->grouped;
 	uint64_t pause;
 
 	if (!health)
@@ -69,24 +92,92 @@ supervise_ended(struct session *s, bool crashed)
 	if (!crashed && s->spec->restart != RESTART_ALWAYS)
 		return false;
 	if (s->spec->restart == RESTART_NO ||
-		!within_budget(s, sched->now_ns)) {
-		session_enter(s, SESSION_FAILED);
-		session_refuse_parked(s, EVD_STATUS_FAILED);
-		log_err("session.failed",
-			"session=\"%s\" failures=%" PRIu32 " reason=\"%s\"",
-			session_name(s), health->in_window,
-			reason_of(health, crashed));
+		(!within_budget(s, home_of(s)->now_ns, again) && !grouped)) {
+		stay_failed(s, reason_of(health, crashed));
 		return true;
 	}
 	pause = pause_ns(s);
-	session_enter(s, SESSION_BACKOFF);
-	health->restart_wall_ns = clock_wall(sched->kernel->clock) + pause;
-	health->timer.type = TIMER_RESTART;
-	timers_add(&sched->timers, &health->timer, sched->now_ns + pause);
 	log_warn("session.restarts",
 		"session=\"%s\" in_ms=%" PRIu64 " reason=\"%s\"",
 		session_name(s), pause / NS_PER_MS, reason_of(health, crashed));
+	session_enter(s, SESSION_BACKOFF);
+	if (kin_report(s, pause, again))
+		supervise_hold(s);
+	else
+		supervise_retry(s, pause);
 	return true;
+}
+
+void
+supervise_hold(struct session *s)
+{
+	struct sched *sched = home_of(s);
+
+	session_enter(s, SESSION_BACKOFF);
+	timers_remove(&sched->timers, &s->health->timer);
+	s->health->restart_wall_ns = 0;
+}
+
+void
+supervise_retry(struct session *s, uint64_t pause_ns)
+{
+	struct sched *sched = home_of(s);
+	struct session_health *health = s->health;
+
+	if (s->life != SESSION_BACKOFF)
+		return; /* somebody has started it by hand */
+	timers_remove(&sched->timers, &health->timer);
+	health->restart_wall_ns = clock_wall(sched->kernel->clock) + pause_ns;
+	health->timer.type = TIMER_RESTART;
+	timers_add(&sched->timers, &health->timer, sched->now_ns + pause_ns);
+}
+
+/* One that waits for events waits for them without a state. */
+void
+supervise_again(struct session *s)
+{
+	struct sched *sched = home_of(s);
+
+	timers_remove(&sched->timers, &s->health->timer);
+	s->health->restarts++;
+	if (s->ops->keeps_children)
+		s->health->in_window = 0;
+	if (s->spec->on_demand && !s->box.n)
+		session_enter(s, SESSION_DORMANT);
+	else
+		session_begin(s);
+}
+
+void
+supervise_halt(struct session *s, const char *text)
+{
+	timers_remove(&home_of(s)->timers, &s->health->timer);
+	life_set_reason(s, strdup(text));
+	session_enter(s, SESSION_FAILED);
+	session_refuse_parked(s, EVD_STATUS_FAILED);
+}
+
+/* Only falls of the group itself make its own pauses longer. */
+bool
+supervise_count(struct session *s)
+{
+	bool within = within_budget(s, home_of(s)->now_ns, false);
+
+	if (within)
+		s->health->in_a_row--;
+	return within;
+}
+
+void
+supervise_group_failed(struct session *s, const char *text)
+{
+	life_set_reason(s, strdup(text));
+	s->exit = EXIT_FAILED;
+	session_enter(s, SESSION_BACKOFF);
+	if (kin_report(s, pause_ns(s), false))
+		supervise_hold(s);
+	else
+		session_enter(s, SESSION_FAILED);
 }
 
 void
@@ -94,16 +185,14 @@ supervise_due(struct sched *sched, struct session_health *health)
 {
 	struct session *s = session_find(sched->kernel, health->session);
 
-	if (!s)
-		return;
-	health->restarts++;
-	session_begin(s);
+	if (s)
+		supervise_again(s);
 }
 
 void
 supervise_reset(struct session *s)
 {
-	struct sched *sched = atomic_load(&s->home);
+	struct sched *sched = home_of(s);
 	struct session_health *health = s->health;
 
 	if (!health)
@@ -112,4 +201,6 @@ supervise_reset(struct session *s)
 	health->in_window = 0;
 	health->in_a_row = 0;
 	health->restarts = 0;
+	if (s->kin)
+		s->kin->held = s->kin->tell_up = false;
 }

@@ -285,6 +285,9 @@ tie_why_word(enum tie_end_why why)
 		[TIE_FAILED] = "failed",
 		[TIE_LOST] = "connection lost",
 		[TIE_NONE] = "no such session",
+		[TIE_KILLED] = "killed",
+		[TIE_IDLE] = "idle",
+		[TIE_UNREFERENCED] = "unreferenced",
 	};
 
 	return words[why];

@@ -22,6 +22,9 @@ enum tie_end_why {
 	TIE_FAILED,  /* with its reason as the text */
 	TIE_LOST,    /* its client's connection is gone */
 	TIE_NONE,    /* there was no such session */
+	TIE_KILLED,  /* somebody stopped it by hand, or its parent did */
+	TIE_IDLE,    /* IdleStop= */
+	TIE_UNREFERENCED, /* Collect= */
 };
 
 enum {

@@ -205,7 +205,6 @@ lua_stop(struct session *s, bool crashed)
 	ls->waits_for = 0;
 	if (was_up && !crashed)
 		lua_run_stop(ls);
-	lua_spawn_deinit(ls);
 	deferred_deinit(&ls->deferred, ls->sched);
 	lua_close(ls->L);
 	s->state = lua_idle_state(ls->depth);
@@ -220,6 +219,14 @@ lua_memory(const struct session *s)
 	return lua_is_idle(ls) ? 0 : sizeof(*ls) + ls->size;
 }
 
+static bool
+lua_owes(const struct session *s)
+{
+	const struct lua_session *ls = s->state;
+
+	return !lua_is_idle(ls) && ls->deferred.calls.n > 0;
+}
+
 const struct session_ops kind_lua = {
 	.kind = "lua",
 	.start = lua_start,
@@ -228,4 +235,5 @@ const struct session_ops kind_lua = {
 	.settled = lua_settled,
 	.stop = lua_stop,
 	.memory = lua_memory,
+	.owes = lua_owes,
 };

@@ -46,8 +46,6 @@ struct lua_session {
 	uint64_t waits_for; /* token; 0: nothing */
 	uint64_t last_token;
 	struct lua_frame *frames; /* who resumed whom, innermost first */
-	uint64_t *children;       /* ids of sessions it spawned */
-	uint32_t n_children, max_children;
 	unsigned depth;    /* spawned by one that was spawned by ... */
 	unsigned closing;  /* coroutine.close() within coroutine.close() */
 	bool is_call;      /* the event being handled wants a reply */
@@ -125,7 +123,6 @@ void lua_open_time(lua_State *L, int eventd);  /* lua_time.c */
 void lua_open_spawn(lua_State *L, int eventd); /* lua_spawn.c */
 void lua_open_ties(lua_State *L, int eventd);  /* lua_ties.c */
 void lua_open_event(lua_State *L);             /* lua_event.c: pushes it */
-void lua_spawn_deinit(struct lua_session *ls);
 /* Push the table that is the first argument of a notice's handler. */
 void lua_push_notice(lua_State *L, const struct msg *m);
 

@@ -7,73 +7,11 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "kernel/kin.h"
 #include "kernel/sched.h"
 #include "kind/kind.h"
 #include "kind/lua_session.h"
 #include "kind/session_log.h"
-
-/* ---- children ---------------------------------------------------------- */
-
-/* Those that are still there, or NULL for those that are not. */
-static struct session *
-find_child(struct lua_session *ls, uint64_t id)
-{
-	struct session *s = session_find(ls->sched->kernel, id);
-
-	return s && atomic_load(&s->home) == ls->sched ? s : NULL;
-}
-
-static void
-forget_dead_children(struct lua_session *ls)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < ls->n_children; i++)
-		if (find_child(ls, ls->children[i]))
-			ls->children[n++] = ls->children[i];
-	ls->n_children = n;
-}
-
-static int
-room_for_child(struct lua_session *ls)
-{
-	uint32_t more = ls->max_children ? ls->max_children * 2 : 8;
-	uint64_t *children;
-
-	if (ls->n_children == ls->max_children)
-		forget_dead_children(ls);
-	if (ls->n_children * 2 < ls->max_children)
-		return 0;
-	children = reallocarray(ls->children, more, sizeof(*children));
-	if (!children)
-		return err_raise(-ENOMEM);
-	ls->children = children;
-	ls->max_children = more;
-	return 0;
-}
-
-static bool
-is_child(const struct lua_session *ls, uint64_t id)
-{
-	for (uint32_t i = 0; i < ls->n_children; i++)
-		if (ls->children[i] == id)
-			return true;
-	return false;
-}
-
-void
-lua_spawn_deinit(struct lua_session *ls)
-{
-	while (ls->n_children) {
-		struct session *s =
-			find_child(ls, ls->children[--ls->n_children]);
-
-		if (s)
-			session_stop(s);
-	}
-	free(ls->children);
-	ls->children = NULL;
-}
 
 /* ---- the specification ------------------------------------------------- */
 
@@ -125,7 +63,6 @@ inherit(lua_State *L, struct session_spec *spec, const char *script)
 	spec->restart_window_ms = from->restart_window_ms;
 	spec->memory_max = from->memory_max;
 	spec->handler_ms = from->handler_ms;
-	spec->parent = ls->session->id;
 	check_memory(L, spec_copy_mailbox(spec, from) == 0);
 	spec->kind = strdup("lua");
 	check_memory(L, spec->kind);
@@ -182,6 +119,74 @@ read_params(lua_State *L, struct session_spec *spec)
 	lua_pop(L, 1);
 }
 
+/* A field that is one of @words: its place, or @now if it is not given. */
+static int
+read_word(lua_State *L, const char *field, const char *const *words, int now)
+{
+	int i = 0;
+
+	if (lua_getfield(L, 1, field) == LUA_TSTRING)
+		for (i = 0; words[i]; i++)
+			if (strcmp(words[i], lua_tostring(L, -1)) == 0)
+				now = i;
+	if (!lua_isnil(L, -1) &&
+		(lua_type(L, -1) != LUA_TSTRING || !words[now] ||
+			strcmp(words[now], lua_tostring(L, -1)) != 0))
+		luaL_error(L, "%s is '%s', not one of %s, %s, %s", field,
+			luaL_tolstring(L, -1, NULL), words[0], words[1],
+			words[2]);
+	lua_pop(L, 1);
+	return now;
+}
+
+static void
+read_loop(lua_State *L, struct session_spec *spec)
+{
+	const struct lua_session *ls = lua_session_of(L);
+	lua_Integer loop;
+
+	if (lua_getfield(L, 1, "loop") != LUA_TNIL) {
+		loop = luaL_checkinteger(L, -1);
+		if (loop < 0 || loop >= ls->sched->kernel->n_scheds)
+			luaL_error(L, "loop is %d, of loops 0 to %d", (int)loop,
+				(int)ls->sched->kernel->n_scheds - 1);
+		spec->loop = (int)loop;
+	}
+	lua_pop(L, 1);
+}
+
+static void
+read_idle(lua_State *L, struct session_spec *spec)
+{
+	if (lua_getfield(L, 1, "idle_stop") != LUA_TNIL) {
+		spec->idle_ms = lua_check_ns(L, lua_gettop(L)) / NS_PER_MS;
+		if (!spec->idle_ms)
+			spec->idle_ms = 1;
+	}
+	lua_pop(L, 1);
+}
+
+/* When it starts, ends and starts again. */
+static void
+read_life(lua_State *L, struct session_spec *spec)
+{
+	static const char *const restart[] = {
+		"no", "on-failure", "always", NULL};
+	static const char *const strategy[] = {"one", "all", "rest", NULL};
+
+	spec->restart = (enum restart_mode)read_word(
+		L, "restart", restart, (int)spec->restart);
+	spec->strategy =
+		(enum strategy)read_word(L, "strategy", strategy, STRATEGY_ONE);
+	read_loop(L, spec);
+	read_idle(L, spec);
+	lua_getfield(L, 1, "collect");
+	spec->collect = lua_toboolean(L, -1);
+	lua_getfield(L, 1, "on_demand");
+	spec->on_demand = lua_toboolean(L, -1);
+	lua_pop(L, 2);
+}
+
 static struct session_spec *
 check_spec(lua_State *L)
 {
@@ -200,50 +205,30 @@ check_spec(lua_State *L)
 	inherit(L, spec, script);
 	read_aliases(L, spec);
 	read_params(L, spec);
+	read_life(L, spec);
 	return spec;
 }
 
 /* ---- spawn and stop ---------------------------------------------------- */
 
-static int
-push_not_started(lua_State *L, struct session *s)
-{
-	const char *why = s->health ? s->health->reason : NULL;
-
-	lua_pushnil(L);
-	lua_pushliteral(L, "alias-taken");
-	lua_pushstring(L, why ? why : "an alias cannot be taken");
-	return 3;
-}
-
-/* eventd.spawn{script = , alias = , params = }: the session's id */
+/* eventd.spawn{script = , alias = , params = , ...}: the session's id */
 static int
 api_spawn(lua_State *L)
 {
 	struct lua_session *ls = lua_session_of(L);
-	struct session_spec *spec = check_spec(L);
-	struct session *s;
-	int n;
+	struct spawn spawn = {.ops = &kind_lua, .spec = check_spec(L)};
+	int status;
 
 	if (ls->stage == LUA_STAGE_STOPPING)
 		return luaL_error(L, "_stop cannot spawn");
 	if (ls->depth >= LUA_SPAWN_DEPTH)
 		return lua_push_failure(L, EVD_STATUS_LIMIT,
 			"spawned sessions spawn sessions 8 deep at most");
-	check_memory(L, room_for_child(ls) == 0);
-	s = session_new(
-		ls->sched, &kind_lua, spec, lua_idle_state(ls->depth + 1));
-	if (!s)
-		return lua_push_failure(L, EVD_STATUS_LIMIT,
-			"no more sessions (MaxSessions=) or no memory");
-	ls->children[ls->n_children++] = s->id;
-	if (s->life == SESSION_FAILED) {
-		n = push_not_started(L, s);
-		ls->n_children--;
-		session_stop(s);
-		return n;
-	}
-	lua_pushinteger(L, (lua_Integer)s->id);
+	spawn.state = lua_idle_state(ls->depth + 1);
+	status = session_spawn(ls->session, &spawn);
+	if (status)
+		return lua_push_failure(L, status, spawn.text);
+	lua_pushinteger(L, (lua_Integer)spawn.id);
 	return 1;
 }
 
@@ -254,21 +239,65 @@ api_stop(lua_State *L)
 	struct lua_session *ls = lua_session_of(L);
 	uint64_t id =
 		(uint64_t)luaL_optinteger(L, 1, (lua_Integer)ls->session->id);
-	struct session *s;
+	bool there;
 
 	if (id == ls->session->id) {
 		if (ls->stage != LUA_STAGE_STOPPING)
-			session_stop(ls->session);
+			session_stop_for(ls->session, EXIT_NORMAL);
 		lua_pushboolean(L, 1);
 		return 1;
 	}
-	if (!is_child(ls, id))
+	if (!kin_child(ls->session, id))
 		return lua_push_failure(L, EVD_STATUS_DENIED,
 			"a session stops itself and those it spawned");
-	s = find_child(ls, id);
-	if (s)
-		session_stop(s);
-	lua_pushboolean(L, s != NULL);
+	there = session_find(ls->sched->kernel, id);
+	kin_kill(ls->session, id);
+	lua_pushboolean(L, there);
+	return 1;
+}
+
+/* eventd.exit([text]): end when the handler has returned; Restart=always and
+ * Start=on-demand may start it again. */
+static int
+api_exit(lua_State *L)
+{
+	struct lua_session *ls = lua_session_of(L);
+	const char *text = luaL_optstring(L, 1, NULL);
+
+	if (ls->stage != LUA_STAGE_STOPPING)
+		session_exit_with(ls->session, text);
+	return 0;
+}
+
+/* eventd.parent(): an id, or nil */
+static int
+api_parent(lua_State *L)
+{
+	const struct kin *kin = lua_session_of(L)->session->kin;
+
+	if (kin && kin->parent)
+		lua_pushinteger(L, (lua_Integer)kin->parent);
+	else
+		lua_pushnil(L);
+	return 1;
+}
+
+/* eventd.children(): ids, in the order in which they were spawned */
+static int
+api_children(lua_State *L)
+{
+	const struct kin *kin = lua_session_of(L)->session->kin;
+	lua_Integer n = 0;
+
+	lua_newtable(L);
+	if (!kin)
+		return 1;
+	LIST_FOREACH (node, &kin->children) {
+		lua_pushinteger(
+			L, (lua_Integer)container_of(node, struct child, link)
+				   ->id);
+		lua_rawseti(L, -2, ++n);
+	}
 	return 1;
 }
 
@@ -278,6 +307,9 @@ lua_open_spawn(lua_State *L, int eventd)
 	static const luaL_Reg functions[] = {
 		{"spawn", api_spawn},
 		{"stop", api_stop},
+		{"exit", api_exit},
+		{"parent", api_parent},
+		{"children", api_children},
 		{NULL, NULL},
 	};
 

@@ -36,7 +36,8 @@ lua_push_notice(lua_State *L, const struct msg *m)
 	set_text(L, "alias", n.alias);
 	set_text(L, "reason", n.reason);
 	set_text(L, "text", n.text);
-	if (m->event != notice_down) {
+	set_text(L, "change", n.change);
+	if (m->event != notice_down && m->event != notice_child) {
 		lua_pushboolean(L, n.up);
 		lua_setfield(L, -2, "up");
 	}

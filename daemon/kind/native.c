@@ -147,6 +147,7 @@ run_notice(struct session *s, struct msg *m)
 		.alias = notice.alias,
 		.reason = notice.reason,
 		.text = notice.text,
+		.change = notice.change,
 	};
 	return call_handler(
 		s, m, n->image->plugin->handlers[index - 1].fn, &event);
@@ -234,6 +235,14 @@ native_memory(const struct session *s)
 	return n ? sizeof(*n) + n->max_refs * sizeof(*n->refs) : 0;
 }
 
+static bool
+native_owes(const struct session *s)
+{
+	const struct native *n = s->state;
+
+	return n && n->deferred.calls.n > 0;
+}
+
 const struct session_ops kind_native = {
 	.kind = "native",
 	.start = native_start,
@@ -242,4 +251,5 @@ const struct session_ops kind_native = {
 	.settled = native_settled,
 	.stop = native_stop,
 	.memory = native_memory,
+	.owes = native_owes,
 };

@@ -32,7 +32,7 @@ struct evd_message {
 	int status;       /* of a reply: 0 or EVD_STATUS_*, see status.h */
 };
 
-/* What the data of the events `_down`, `_name` and `_alias` points at, if a
+/* What the data of the events `_down`, `_name`, `_alias` and `_child` points at, if a
  * session has a handler of that name; only the daemon can send them. Strings
  * are never NULL. */
 struct evd_notice {
@@ -44,6 +44,8 @@ struct evd_notice {
 	const char *reason; /* `_down`: "normal", "stopped", "failed",
 			     * "connection lost", "no such session" */
 	const char *text;   /* and more of that, for people */
+	const char *change; /* `_child`: "gained", "lost", or "failed": it
+			     * stays so */
 };
 
 /* Return 0, or a negative errno: the session has failed. */

@@ -44,7 +44,9 @@
 		"the event expired before it was handled")                    \
 	X(NO_MEMORY, 24, "no-memory", ENOMEM, 75, "out of memory")            \
 	X(DROPPED, 25, "dropped", ENOBUFS, 75,                                \
-		"the full mailbox dropped the event")
+		"the full mailbox dropped the event")                         \
+	X(POISON, 26, "poison", EOWNERDEAD, 69,                               \
+		"the event crashed its session again and again")
 
 enum evd_status {
 #define EVD_STATUS_ENUM(name, code, word, err, exit, text) \
