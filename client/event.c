@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "frame.h"
+#include "headers.h"
 #include "internal.h"
-#include "wire.h"
 
 void
 evd__event_init(struct evd *c, struct evd_event *ev, int type)
@@ -392,43 +392,16 @@ evd_event_lost(const struct evd_event *event)
 
 /* ---- headers: they were checked when the envelope was decoded ---- */
 
-/* The header field at *@p, which moves on; false at the end. */
-static bool
-header_next(const uint8_t **p, const uint8_t *end, struct evd_header *header,
-	size_t *name_size)
-{
-	struct wire_field f, part;
-	const uint8_t *q;
-
-	if (*p >= end || !wire_next(p, end, &f))
-		return false;
-	memset(header, 0, sizeof(*header));
-	header->value = "";
-	*name_size = 0;
-	for (q = f.data; q < f.data + f.size;) {
-		if (!wire_next(&q, f.data + f.size, &part))
-			return false;
-		if (part.field == 1) {
-			header->name = (const char *)part.data;
-			*name_size = part.size;
-		} else if (part.field == 2) {
-			header->value = part.data;
-			header->size = part.size;
-		}
-	}
-	return true;
-}
-
 size_t
 evd_event_n_headers(const struct evd_event *event)
 {
 	const uint8_t *p = event->e.headers;
-	struct evd_header header;
-	size_t n = 0, name_size;
+	struct header header;
+	size_t n = 0;
 
 	while (event->e.headers_size &&
-		header_next(&p, event->e.headers + event->e.headers_size,
-			&header, &name_size))
+		headers_next(
+			&p, event->e.headers + event->e.headers_size, &header))
 		n++;
 	return n;
 }
@@ -438,31 +411,30 @@ evd_event_header_at(const struct evd_event *event, size_t i,
 	struct evd_header *header, size_t *name_size)
 {
 	const uint8_t *p = event->e.headers;
+	struct header h;
 
 	for (size_t n = 0;
 		event->e.headers_size &&
-		header_next(&p, event->e.headers + event->e.headers_size,
-			header, name_size);
-		n++)
-		if (n == i)
-			return 0;
+		headers_next(&p, event->e.headers + event->e.headers_size, &h);
+		n++) {
+		if (n != i)
+			continue;
+		*header = (struct evd_header){h.name, h.value, h.size};
+		*name_size = h.name_size;
+		return 0;
+	}
 	return -ERANGE;
 }
 
 const void *
 evd_event_header(const struct evd_event *event, const char *name, size_t *size)
 {
-	struct evd_header header;
-	size_t name_size;
+	struct header h;
 
-	for (size_t i = 0; !evd_event_header_at(event, i, &header, &name_size);
-		i++) {
-		if (strlen(name) != name_size ||
-			memcmp(name, header.name, name_size))
-			continue;
-		*size = header.size;
-		return header.value;
-	}
 	*size = 0;
-	return NULL;
+	if (!headers_find(event->e.headers, event->e.headers_size, name,
+		    strlen(name), &h))
+		return NULL;
+	*size = h.size;
+	return h.value;
 }

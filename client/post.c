@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "headers.h"
 #include "internal.h"
 #include "parts.h"
 #include "status.h"
@@ -283,13 +284,15 @@ evd__message_check(struct evd *c, const struct message *m, struct envelope *e)
 
 /* ---- headers ---- */
 
-static size_t
-header_size(const struct evd_header *h)
+static struct header
+header_of(const struct evd_header *h)
 {
-	size_t name = strlen(h->name);
-
-	return 1 + varint_size(name) + name +
-	       (h->size ? 1 + varint_size(h->size) + h->size : 0);
+	return (struct header){
+		.name = h->name,
+		.name_size = strlen(h->name),
+		.value = h->value,
+		.size = h->size,
+	};
 }
 
 static int
@@ -297,7 +300,7 @@ headers_check(struct evd *c, const struct evd_header *h, size_t n, size_t *size)
 {
 	*size = 0;
 	for (size_t i = 0; i < n; i++) {
-		size_t body;
+		struct header header;
 
 		if (!h[i].name || !name_is_valid(h[i].name, strlen(h[i].name),
 					  EVD_EVENT_MAX))
@@ -307,9 +310,9 @@ headers_check(struct evd *c, const struct evd_header *h, size_t n, size_t *size)
 			return evd__fail(c, EVD_STATUS_INVALID,
 				"header %s has a size, but no value",
 				h[i].name);
-		body = h[i].size > EVD_HEADERS_MAX ? h[i].size
-						   : header_size(&h[i]);
-		*size += PART_HEAD_MAX + body;
+		header = header_of(&h[i]);
+		*size += header.size > EVD_HEADERS_MAX ? header.size
+						       : headers_room(&header);
 		if (*size > EVD_HEADERS_MAX)
 			return evd__fail_errno(c, E2BIG,
 				"headers take over %d bytes, this library's "
@@ -317,23 +320,6 @@ headers_check(struct evd *c, const struct evd_header *h, size_t n, size_t *size)
 				EVD_HEADERS_MAX);
 	}
 	return 0;
-}
-
-static uint8_t *
-header_put(uint8_t *p, const struct evd_header *h)
-{
-	size_t name = strlen(h->name);
-
-	*p++ = 15 << 3 | WIRE_BYTES;
-	p += varint_put(p, header_size(h));
-	p += part_put_head(p, 1, name);
-	memcpy(p, h->name, name);
-	p += name;
-	if (!h->size)
-		return p;
-	p += part_put_head(p, 2, h->size);
-	memcpy(p, h->value, h->size);
-	return p + h->size;
 }
 
 int
@@ -355,8 +341,11 @@ evd__headers_encode(struct evd *c, const struct evd_header *headers, size_t n,
 	out = p = malloc(size);
 	if (!p)
 		return evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
-	for (size_t i = 0; i < n; i++)
-		p = header_put(p, &headers[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct header header = header_of(&headers[i]);
+
+		p = headers_put(p, &header);
+	}
 	e->headers = out;
 	e->headers_size = (uint32_t)(p - out);
 	return 0;

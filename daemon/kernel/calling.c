@@ -156,6 +156,26 @@ cancel_at(struct sched *s, uint64_t call, uint64_t callee)
 		sched_stage(s, home_of(t), m);
 }
 
+/* The reply came, but has not been given: true if there is one. */
+static bool
+drop_reply(struct session *s, uint64_t call)
+{
+	struct msg_ring kept = {.tail = NULL};
+	bool found = false;
+	struct msg *m;
+
+	while ((m = msg_ring_pop(&s->control))) {
+		if (m->call == call) {
+			msg_free(&home_of(s)->pool, m);
+			found = true;
+		} else {
+			msg_ring_push(&kept, m);
+		}
+	}
+	s->control = kept;
+	return found;
+}
+
 int
 session_cancel_call(struct session *s, uint64_t id)
 {
@@ -163,7 +183,9 @@ session_cancel_call(struct session *s, uint64_t id)
 	struct call *call = calls_find(&sched->calls, id);
 	uint64_t to;
 
-	if (!call || call->session != s->id || !call->to)
+	if (!call)
+		return drop_reply(s, id) ? 0 : SESSION_E_NO_CALL;
+	if (call->session != s->id || !call->to)
 		return SESSION_E_NO_CALL;
 	to = call->to;
 	session_end_call(s, call);

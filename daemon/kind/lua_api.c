@@ -1,93 +1,13 @@
-/* The table `eventd` of scripts: posts, calls, replies and what a session
- * knows of itself. Functions return nil, a status word and a text where the
+/* The table `eventd` of scripts: replies and what a session knows of itself;
+ * other files add what they have. Functions return nil, a status word and a text where the
  * kernel refuses; a wrong argument is an error. */
 #include <string.h>
 
 #include "kernel/sched.h"
+#include "kind/lua_send.h"
 #include "kind/lua_session.h"
 #include "kind/session_log.h"
 #include "proto/status.h"
-
-/* ---- posts and calls --------------------------------------------------- */
-
-/* eventd.post(to, event [, data]) */
-static int
-api_post(lua_State *L)
-{
-	struct lua_session *ls = lua_session_of(L);
-	uint64_t to = lua_check_to(L, 1);
-	struct msg *m = lua_check_msg(L, 2, 3);
-	int r;
-
-	m->to = to;
-	m->from = ls->session->id;
-	r = sched_post(ls->sched, m);
-	if (r) {
-		msg_free(&ls->sched->pool, m);
-		return lua_push_refusal(L, r, to, 1);
-	}
-	lua_pushboolean(L, 1);
-	return 1;
-}
-
-/* The answer, or nil, status word and text. Without any: the session stops,
- * and `_stop` has resumed who waited. */
-static int
-call_on(lua_State *L, int status, lua_KContext context)
-{
-	const struct msg *reply = lua_session_of(L)->reply;
-
-	(void)status, (void)context;
-	if (!reply)
-		return lua_push_failure(L, EVD_STATUS_CANCELLED, NULL);
-	if (!reply->status) {
-		lua_pushlstring(L, (const char *)reply->data, reply->size);
-		return 1;
-	}
-	lua_pushnil(L);
-	lua_pushstring(L, status_word((int)reply->status));
-	if (reply->size)
-		lua_pushlstring(L, (const char *)reply->data, reply->size);
-	else
-		lua_pushstring(L, status_text((int)reply->status));
-	return 3;
-}
-
-static uint32_t
-check_timeout_ms(lua_State *L, int i)
-{
-	uint64_t ms;
-
-	if (lua_isnoneornil(L, i))
-		return 0;
-	ms = (lua_check_ns(L, i) + NS_PER_MS - 1) / NS_PER_MS;
-	luaL_argcheck(L, ms <= UINT32_MAX, i, "a time-out of over 49 days");
-	return ms ? (uint32_t)ms : 1;
-}
-
-/* eventd.call(to, event [, data [, timeout]]) */
-static int
-api_call(lua_State *L)
-{
-	struct lua_session *ls = lua_session_of(L);
-	uint32_t timeout_ms = check_timeout_ms(L, 4);
-	uint64_t to = lua_check_to(L, 1);
-	struct msg *m;
-	int r;
-
-	lua_check_wait(L, "eventd.call");
-	luaL_argcheck(L, to != ls->session->id, 1,
-		"a session that calls itself would wait for ever");
-	m = lua_check_msg(L, 2, 3);
-	m->to = to;
-	r = session_call(ls->session, m, ++ls->last_token, timeout_ms, NULL);
-	if (r) {
-		msg_free(&ls->sched->pool, m);
-		return lua_push_refusal(L, r, to, 1);
-	}
-	ls->waits_for = ls->last_token;
-	return lua_wait(L, call_on);
-}
 
 /* ---- replies ----------------------------------------------------------- */
 
@@ -259,8 +179,6 @@ void
 lua_open_eventd(lua_State *L)
 {
 	static const luaL_Reg functions[] = {
-		{"post", api_post},
-		{"call", api_call},
 		{"reply", api_reply},
 		{"reply_error", api_reply_error},
 		{"defer", api_defer},
@@ -275,6 +193,8 @@ lua_open_eventd(lua_State *L)
 	luaL_newlib(L, functions);
 	push_params(L, lua_session_of(L)->session->spec);
 	lua_setfield(L, -2, "params");
+	lua_open_send(L, lua_gettop(L));
+	lua_open_states(L, lua_gettop(L));
 	lua_open_time(L, lua_gettop(L));
 	lua_open_spawn(L, lua_gettop(L));
 	lua_open_ties(L, lua_gettop(L));

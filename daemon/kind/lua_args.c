@@ -69,8 +69,16 @@ lua_check_data(lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size)
 struct msg *
 lua_check_msg(lua_State *L, int event, int data)
 {
-	struct lua_session *ls = lua_session_of(L);
 	struct msg_init init = {.event = NULL};
+
+	return lua_check_init(L, event, data, &init);
+}
+
+struct msg *
+lua_check_init(lua_State *L, int event, int data, const struct msg_init *with)
+{
+	struct lua_session *ls = lua_session_of(L);
+	struct msg_init init = *with;
 	char number[LUA_DATA_MAX];
 	size_t event_size, size;
 	struct msg *m;
@@ -97,6 +105,18 @@ lua_check_ns(lua_State *L, int i)
 	luaL_argcheck(L, seconds >= 0 && seconds <= most, i,
 		"seconds must be from 0 to 3155760000");
 	return (uint64_t)(seconds * NS_PER_S);
+}
+
+uint32_t
+lua_check_timeout_ms(lua_State *L, int i)
+{
+	uint64_t ms;
+
+	if (lua_isnoneornil(L, i))
+		return 0;
+	ms = (lua_check_ns(L, i) + NS_PER_MS - 1) / NS_PER_MS;
+	luaL_argcheck(L, ms <= UINT32_MAX, i, "a time-out of over 49 days");
+	return ms ? (uint32_t)ms : 1;
 }
 
 int

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "kernel/msg.h"
+#include "kernel/sched.h"
 #include "kind/lua_session.h"
+#include "proto/headers.h"
+#include "proto/status.h"
 
 static void
 push_nonzero(lua_State *L, uint64_t number)
@@ -14,6 +16,73 @@ push_nonzero(lua_State *L, uint64_t number)
 		lua_pushinteger(L, (lua_Integer)number);
 	else
 		lua_pushnil(L);
+}
+
+static void
+push_headers(lua_State *L, const struct msg *m)
+{
+	const uint8_t *p = msg_headers(m), *end = p + m->headers_size;
+	struct header h;
+
+	lua_newtable(L);
+	while (headers_next(&p, end, &h)) {
+		lua_pushlstring(L, h.name, h.name_size);
+		lua_pushlstring(L, h.value, h.size);
+		lua_rawset(L, -3);
+	}
+}
+
+/* Seconds that the caller waits yet; nil: nobody waits. */
+static void
+push_deadline(lua_State *L, const struct lua_session *ls)
+{
+	const struct msg *m = ls->m;
+	uint64_t now;
+
+	if (!ls->is_call || !m->deadline_ns) {
+		lua_pushnil(L);
+		return;
+	}
+	now = clock_now(ls->sched->kernel->clock);
+	lua_pushnumber(
+		L, m->deadline_ns > now
+			   ? (lua_Number)(m->deadline_ns - now) / NS_PER_S
+			   : 0);
+}
+
+/* Of an answer that comes as an event: the call, or how it failed. */
+static void
+push_answer_field(lua_State *L, const struct msg *m, bool status)
+{
+	const struct msg_extra *extra = msg_extra(m);
+
+	if (!extra || !extra->re || (status && !extra->status))
+		lua_pushnil(L);
+	else if (status)
+		lua_pushstring(L, status_word((int)extra->status));
+	else
+		lua_pushinteger(L, (lua_Integer)extra->re);
+}
+
+/* Fields that few scripts ask for. */
+static int
+push_rare(lua_State *L, const struct lua_session *ls, const char *key)
+{
+	const struct msg *m = ls->m;
+
+	if (strcmp(key, "headers") == 0)
+		push_headers(L, m);
+	else if (strcmp(key, "deadline") == 0)
+		push_deadline(L, ls);
+	else if (strcmp(key, "priority") == 0)
+		lua_pushstring(L, m->flags & MSG_URGENT ? "urgent" : "normal");
+	else if (strcmp(key, "call") == 0)
+		push_answer_field(L, m, false);
+	else if (strcmp(key, "error") == 0)
+		push_answer_field(L, m, true);
+	else
+		return 0;
+	return 1;
 }
 
 static int
@@ -38,7 +107,7 @@ event_index(lua_State *L)
 	else if (strcmp(key, "attempt") == 0)
 		lua_pushinteger(L, m->attempt + 1);
 	else
-		return 0;
+		return push_rare(L, ls, key);
 	return 1;
 }
 

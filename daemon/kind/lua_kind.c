@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "kernel/sched.h"
+#include "kind/answers.h"
+#include "kind/call_notice.h"
 #include "kind/kind.h"
+#include "kind/lua_send.h"
 #include "kind/lua_session.h"
 
 enum { MEMORY_MIN = 64 << 10 }; /* the libraries alone need some 25 KiB */
@@ -52,6 +55,7 @@ lua_session_new(struct session *s)
 	if (!ls)
 		return NULL;
 	ls->session = s;
+	list_init(&ls->asked);
 	ls->sched = atomic_load(&s->home);
 	ls->max_size = s->spec->memory_max;
 	ls->handler_ms = s->spec->handler_ms;
@@ -143,15 +147,35 @@ lua_run(struct session *s, struct msg *m)
 
 	ls->m = m;
 	ls->is_call = m->call != 0;
+	ls->stashed = false;
 	status = lua_run_event(ls);
 	if (status == LUA_OK) {
 		ls->m = NULL;
+		if (ls->stashed)
+			return SESSION_STASHED;
 		return ls->is_unhandled ? SESSION_UNHANDLED : SESSION_DONE;
 	}
 	if (status == LUA_YIELD)
 		return SESSION_WAIT;
 	fail(ls, status);
 	return SESSION_CRASHED;
+}
+
+/* The handler that waits goes on with it. */
+static bool
+is_waited_for(struct lua_session *ls, uint64_t token, const struct msg *reply)
+{
+	struct answers *a;
+
+	if (lua_asked_reply(ls, token, reply))
+		return false;
+	if (!(token & ANSWERS_TOKEN))
+		return ls->waits_for && token == ls->waits_for;
+	a = answers_take(token, reply);
+	if (!answers_are_over(a))
+		return false;
+	answers_close(a, ls->session);
+	return true;
 }
 
 static void
@@ -161,7 +185,7 @@ lua_reply(struct session *s, uint64_t token, struct msg *reply)
 	struct msg *m;
 	int status;
 
-	if (!ls->waits_for || token != ls->waits_for)
+	if (!is_waited_for(ls, token, reply))
 		return;
 	ls->waits_for = 0;
 	ls->reply = reply;
@@ -175,6 +199,10 @@ lua_reply(struct session *s, uint64_t token, struct msg *reply)
 	}
 	m = ls->m;
 	ls->m = NULL;
+	if (m && ls->stashed) {
+		session_stash(s, m);
+		return;
+	}
 	if (m) {
 		session_done(s, m, EVD_STATUS_OK);
 		return;
@@ -206,9 +234,23 @@ lua_stop(struct session *s, bool crashed)
 	if (was_up && !crashed)
 		lua_run_stop(ls);
 	deferred_deinit(&ls->deferred, ls->sched);
+	lua_send_deinit(ls);
 	lua_close(ls->L);
 	s->state = lua_idle_state(ls->depth);
 	free(ls);
+}
+
+/* One that is being handled goes on: its answer is late. */
+static bool
+lua_cancelled(struct session *s, uint64_t call)
+{
+	struct lua_session *ls = s->state;
+
+	if (deferred_remove(&ls->deferred, call)) {
+		call_notice_cancelled(s, call);
+		return true;
+	}
+	return ls->m && ls->m->call == call;
 }
 
 static size_t
@@ -236,4 +278,5 @@ const struct session_ops kind_lua = {
 	.stop = lua_stop,
 	.memory = lua_memory,
 	.owes = lua_owes,
+	.cancelled = lua_cancelled,
 };

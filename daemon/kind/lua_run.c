@@ -8,6 +8,8 @@
 #include "kernel/msg.h"
 #include "kernel/notice.h"
 #include "kernel/sched.h"
+#include "kind/call_notice.h"
+#include "kind/lua_send.h"
 #include "kind/lua_session.h"
 #include "kind/lua_watch.h"
 
@@ -44,7 +46,8 @@ answer(lua_State *L, struct lua_session *ls)
 	size_t size;
 	int r;
 
-	if (!m || !m->call || (m->flags & MSG_REPLIED) || lua_isnil(L, -1))
+	if (!m || !m->call || (m->flags & MSG_REPLIED) || ls->stashed ||
+		lua_isnil(L, -1))
 		return;
 	data = lua_check_data(L, lua_gettop(L), number, &size);
 	r = sched_reply(
@@ -62,21 +65,6 @@ handled(lua_State *L, int status, lua_KContext context)
 	return 0;
 }
 
-/* Push the function for the event, or say that there is none. Names with an
- * underscore are the kernel's: what others post under one is for `_default`. */
-static bool
-push_handler(lua_State *L, const struct msg *m, bool notice)
-{
-	if (m->event[0] != '_' || notice) {
-		lua_pushlstring(L, m->event, m->event_size);
-		if (lua_gettable(L, SLOT_HANDLERS) == LUA_TFUNCTION)
-			return true;
-		lua_pop(L, 1);
-	}
-	return !notice &&
-	       lua_getfield(L, SLOT_HANDLERS, "_default") == LUA_TFUNCTION;
-}
-
 static int
 handle_event(lua_State *L)
 {
@@ -84,12 +72,14 @@ handle_event(lua_State *L)
 	const struct msg *m = ls->m;
 	bool notice = m->event[0] == '_' && notice_is(m);
 
-	if (!push_handler(L, m, notice)) {
+	if (!lua_push_handler(L, SLOT_HANDLERS, m)) {
 		ls->is_unhandled = true;
 		return 0;
 	}
 	if (notice)
 		lua_push_notice(L, m);
+	else if (call_notice_is_cancelled(m->event))
+		lua_pushinteger(L, (lua_Integer)msg_extra(m)->re);
 	else
 		lua_pushlstring(L, (const char *)m->data, m->size);
 	lua_pushvalue(L, SLOT_EVENT);

@@ -12,10 +12,13 @@
 #include <lauxlib.h>
 #include <lua.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "kernel/session.h"
 #include "kind/deferred.h"
 
+struct answers;
+struct msg_init;
 struct sched;
 
 enum lua_stage {
@@ -51,6 +54,10 @@ struct lua_session {
 	bool is_call;      /* the event being handled wants a reply */
 	bool is_unhandled; /* no handler has been found for it */
 	bool yields;       /* a coroutine yields in order to wait */
+	bool has_state;    /* eventd.become(): see lua_states.c */
+	bool stashed;      /* the event being handled is to be put aside */
+	struct list asked; /* calls whose answers come as events */
+	struct answers *answers;   /* of eventd.gather() */
 	struct lua_report *report; /* where an error's traceback goes */
 	struct deferred deferred;
 	struct log_site log; /* its own allowance of log lines */
@@ -139,12 +146,17 @@ bool lua_path_exists(const char *path);
 uint64_t lua_check_to(lua_State *L, int i);
 /* An event to be posted, from a name and a payload; the caller's to free. */
 struct msg *lua_check_msg(lua_State *L, int event, int data);
+/* The same with what else @with says. */
+struct msg *lua_check_init(
+	lua_State *L, int event, int data, const struct msg_init *with);
 /* Payload bytes of argument @i; those of an integer are put in @number. */
 enum { LUA_DATA_MAX = 24 };
 const char *lua_check_data(
 	lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size);
 /* Seconds of argument @i as nanoseconds. */
 uint64_t lua_check_ns(lua_State *L, int i);
+/* The same as milliseconds for a call; 0: there is none. */
+uint32_t lua_check_timeout_ms(lua_State *L, int i);
 /* Push nil, the status's word and a text. */
 int lua_push_failure(lua_State *L, int status, const char *text);
 /* The same for what sched_post() returned; argument @i said where to. */

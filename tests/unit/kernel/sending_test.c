@@ -148,6 +148,24 @@ test_a_cancelled_call_is_not_handled(void **state)
 	assert_int_equal(f->kernel.late_replies, 0);
 }
 
+/* Also if it has come, but not been given. */
+static void
+test_after_a_cancel_no_reply_comes(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *a = fake_new(f, 0, NULL), *b = receiver(f, NULL);
+	uint64_t call;
+
+	assert_int_equal(fixture_call(a, b, "one", 1, 0), 0);
+	call = a->call;
+	assert_int_equal(fixture_call(a, b, "two", 2, 0), 0);
+	sched_reply(a->sched, call, 0, "early", 5);
+	assert_int_equal(session_cancel_call(a->session, call), 0);
+	assert_string_equal(after(f, a), "reply2=ok:");
+	assert_int_equal(
+		session_cancel_call(a->session, call), SESSION_E_NO_CALL);
+}
+
 static bool
 on_cancelled(struct fake *fake, uint64_t call)
 {
@@ -726,6 +744,7 @@ main(void)
 		BOTH(test_without_time_left_nothing_is_asked),
 		BOTH(test_a_longer_deadline_above_does_not_lengthen_one),
 		BOTH(test_a_cancelled_call_is_not_handled),
+		BOTH(test_after_a_cancel_no_reply_comes),
 		BOTH(test_who_handles_a_cancelled_call_is_told),
 		BOTH(test_cancelling_too_late_leaves_nothing_behind),
 		BOTH(test_a_parked_call_can_be_cancelled),
