@@ -241,8 +241,8 @@ int session_call(struct session *s, struct msg *m, uint64_t token,
 /* ops.reply(@token) with EVD_STATUS_TIMEOUT after @ms. */
 int session_sleep(
 	struct session *s, uint64_t token, uint64_t ms, uint64_t *call);
-/* No reply is wanted any more, nor given, and the callee is told: its event ends as
- * cancelled if it has not been taken yet. */
+/* No reply is wanted any more, nor given, and the callee is told: its event
+ * ends as cancelled if it has not been taken yet. */
 enum { SESSION_E_NO_CALL = 1 };
 int session_cancel_call(struct session *s, uint64_t call);
 /* The same by token, and reply() comes with EVD_STATUS_CANCELLED. */

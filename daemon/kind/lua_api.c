@@ -1,6 +1,6 @@
 /* The table `eventd` of scripts: replies and what a session knows of itself;
- * other files add what they have. Functions return nil, a status word and a text where the
- * kernel refuses; a wrong argument is an error. */
+ * other files add what they have. Functions return nil, a status word and a
+ * text where the kernel refuses; a wrong argument is an error. */
 #include <string.h>
 
 #include "kernel/sched.h"
