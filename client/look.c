@@ -190,6 +190,12 @@ evd_session_memory(const struct evd_session *s)
 	return session_pb(s)->memory;
 }
 
+uint64_t
+evd_session_age(const struct evd_session *s)
+{
+	return session_pb(s)->age_s;
+}
+
 uint32_t
 evd_session_loop(const struct evd_session *s)
 {
@@ -349,6 +355,46 @@ uint64_t
 evd_daemon_late_replies(const struct evd_daemon *d)
 {
 	return daemon_pb(d)->late_replies;
+}
+
+uint32_t
+evd_daemon_budget(const struct evd_daemon *d)
+{
+	return daemon_pb(d)->budget;
+}
+
+uint32_t
+evd_daemon_turn_budget(const struct evd_daemon *d)
+{
+	return daemon_pb(d)->turn_budget;
+}
+
+bool
+evd_daemon_profile(const struct evd_daemon *d)
+{
+	return daemon_pb(d)->profile;
+}
+
+uint64_t
+evd_daemon_loop(const struct evd_daemon *d, size_t i, int value)
+{
+	const Eventd__V1__LoopInfo *loop;
+
+	if (i >= daemon_pb(d)->n_loop)
+		return 0;
+	loop = daemon_pb(d)->loop[i];
+	switch (value) {
+	case EVD_LOOP_TURNS:
+		return loop->turns;
+	case EVD_LOOP_RUNNABLE:
+		return loop->runnable;
+	case EVD_LOOP_QUEUED:
+		return loop->queued;
+	case EVD_LOOP_TIMERS:
+		return loop->timers;
+	default: /* of a later version */
+		return 0;
+	}
 }
 
 /* ---- timers ---- */

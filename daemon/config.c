@@ -19,6 +19,7 @@ enum { FILES_MAX = 1 << 20 };
 
 static const char *const log_words[] = {
 	"error", "warning", "info", "debug", NULL};
+static const char *const yes_words[] = {"no", "yes", NULL};
 static const char *const daemon_sections[] = {"Daemon", NULL};
 
 static void
@@ -87,6 +88,7 @@ static const struct config_key daemon_keys[] = {
 	SIZE("DeadLetterBytes", limits.dead_bytes, 0, UINT64_C(1) << 40),
 	COUNT("Budget", limits.budget, 1, 1000000),
 	COUNT("TurnBudget", limits.turn_budget, 1, 1000000),
+	KEY("Profile", config_set_word, limits.profile, .words = yes_words),
 	SPAN("CallTimeout", limits.call_timeout_ms, 1, 24 * HOUR_MS),
 	SPAN("DedupWindow", limits.dedup_ms, 0, 24 * HOUR_MS),
 	COUNT("MaxKeys", limits.max_keys, 1, 1000000),

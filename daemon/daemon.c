@@ -19,6 +19,7 @@
 #include "notify.h"
 #include "reload.h"
 #include "sockets.h"
+#include "stats/profile.h"
 #include "watch.h"
 
 enum {
@@ -580,6 +581,7 @@ daemon_init(struct daemon *d, const struct config_source *source,
 		r = loops_init(d);
 	}
 	if (!r) {
+		profile_init(&d->kernel);
 		hosting_init(&d->hosting, d->loops, d->n_loops);
 		reloader_init(
 			&d->reloader, d->loops, &d->hosting, source, config);

@@ -73,6 +73,7 @@ session_write_json(struct json *j, const struct evd_session *s)
 	write_counters(j, s);
 	write_mailbox(j, s);
 	json_uint(j, "memory", evd_session_memory(s));
+	json_uint(j, "age_s", evd_session_age(s));
 	json_uint(j, "loop", evd_session_loop(s));
 	write_peer(j, s);
 	if (*evd_session_origin(s))

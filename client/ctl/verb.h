@@ -55,6 +55,11 @@ enum option_id {
 	OPT_PREVIEW,
 	OPT_TIMES,
 	OPT_INTERVAL,
+	OPT_ON,
+	OPT_OFF,
+	OPT_RESET,
+	OPT_ROWS,
+	OPT_WAITS,
 	N_OPTIONS,
 };
 
@@ -110,6 +115,7 @@ int verb_timers(struct ctl *ctl);
 int verb_reload(struct ctl *ctl);
 int verb_restart(struct ctl *ctl);
 int verb_ping(struct ctl *ctl);
+int verb_profile(struct ctl *ctl);
 int verb_version(struct ctl *ctl);
 int verb_completion(struct ctl *ctl);
 int verb_help(struct ctl *ctl);

@@ -119,6 +119,17 @@ print_remedy(struct ctl *ctl, const struct evd_session *s, const char *alias)
 }
 
 static void
+print_age(struct ctl *ctl, uint64_t age_s)
+{
+	char span[WHEN_TEXT_SIZE];
+
+	if (age_s > INT64_MAX / NS_PER_S)
+		age_s = INT64_MAX / NS_PER_S;
+	span_format((int64_t)age_s * NS_PER_S, span, sizeof(span));
+	print_field(ctl, "Age", "%s", span);
+}
+
+static void
 print_mailbox(struct ctl *ctl, const struct evd_session *s)
 {
 	char used[32], max[32];
@@ -178,6 +189,7 @@ print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 	print_time(ctl, "Restart", evd_session_restart_ns(s));
 	print_remedy(ctl, s, alias);
 	print_time(ctl, "Started", evd_session_started_ns(s));
+	print_age(ctl, evd_session_age(s));
 	print_field(ctl, "Session", "%" PRIu64 ", kind %s, loop %" PRIu32,
 		evd_session_id(s), evd_session_kind(s), evd_session_loop(s));
 	print_aliases(ctl, s);
@@ -188,6 +200,42 @@ print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 }
 
 /* ---- the daemon ---- */
+
+static void
+batching_json(struct json *j, const struct evd_daemon *d)
+{
+	json_uint(j, "budget", evd_daemon_budget(d));
+	json_uint(j, "turn_budget", evd_daemon_turn_budget(d));
+	json_bool(j, "profile", evd_daemon_profile(d));
+	json_array(j, "loop");
+	for (size_t i = 0; i < evd_daemon_loops(d); i++) {
+		json_object(j, NULL);
+		json_uint(j, "turns", evd_daemon_loop(d, i, EVD_LOOP_TURNS));
+		json_uint(j, "runnable",
+			evd_daemon_loop(d, i, EVD_LOOP_RUNNABLE));
+		json_uint(j, "queued", evd_daemon_loop(d, i, EVD_LOOP_QUEUED));
+		json_uint(j, "timers", evd_daemon_loop(d, i, EVD_LOOP_TIMERS));
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static void
+print_loops(struct ctl *ctl, const struct evd_daemon *d)
+{
+	for (size_t i = 0; i < evd_daemon_loops(d); i++)
+		print_field(ctl, i ? "" : "Loops",
+			"%zu: %" PRIu64 " turns, %" PRIu64
+			" sessions to run, %" PRIu64 " events queued, %" PRIu64
+			" timers",
+			i, evd_daemon_loop(d, i, EVD_LOOP_TURNS),
+			evd_daemon_loop(d, i, EVD_LOOP_RUNNABLE),
+			evd_daemon_loop(d, i, EVD_LOOP_QUEUED),
+			evd_daemon_loop(d, i, EVD_LOOP_TIMERS));
+	print_field(ctl, "Budget", "%" PRIu32 " events, %" PRIu32 " a turn%s",
+		evd_daemon_budget(d), evd_daemon_turn_budget(d),
+		evd_daemon_profile(d) ? "; profiling is on" : "");
+}
 
 static void
 daemon_json(struct json *j, const struct evd_daemon *d)
@@ -206,6 +254,7 @@ daemon_json(struct json *j, const struct evd_daemon *d)
 		counter_write_json(j, i, evd_daemon_counter(d, i));
 	json_object_end(j);
 	json_uint(j, "late_replies", evd_daemon_late_replies(d));
+	batching_json(j, d);
 	json_uint(j, "memory", evd_daemon_memory(d));
 	json_object_end(j);
 	json_line_end(j);
@@ -241,6 +290,7 @@ print_daemon(struct ctl *ctl, const struct evd_daemon *d)
 	print_sessions(ctl, d);
 	print_field(ctl, "Clients", "%" PRIu64, evd_daemon_connections(d));
 	print_counters(ctl, counters);
+	print_loops(ctl, d);
 	if (evd_daemon_late_replies(d))
 		print_field(ctl, "Late", "%" PRIu64 " replies",
 			evd_daemon_late_replies(d));

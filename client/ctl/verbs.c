@@ -82,6 +82,18 @@ const struct option_spec option_specs[N_OPTIONS] = {
 	[OPT_TIMES] = {"count", 'n', "N", "so many times (default 1)", NULL, 0},
 	[OPT_INTERVAL] = {"interval", 0, "SPAN",
 		"pause between two (default 1s)", NULL, 0},
+	[OPT_ON] = {"on", 0, NULL, "profile from now on", NULL, 0},
+	[OPT_OFF] = {"off", 0, NULL, "profile no more; the figures stay", NULL,
+		0},
+	[OPT_RESET] = {"reset", 0, NULL, "forget the figures of all sessions",
+		NULL, 0},
+	[OPT_ROWS] = {"rows", 'n', "N",
+		"the first N, the others in one "
+		"(default 50)",
+		NULL, 0},
+	[OPT_WAITS] = {"waits", 'w', NULL,
+		"also the time in the mailbox and how late timers were", NULL,
+		0},
 };
 
 const unsigned char global_options[] = {
@@ -239,6 +251,21 @@ const struct verb verbs[] = {
 		-1,
 		{COMPLETE_ALIAS, COMPLETE_ALIAS},
 		verb_restart,
+	},
+	{
+		"profile",
+		"[ALIAS]",
+		"show what events cost, the dearest first",
+		"%Time is the share of ExclSec, the time in the handler\n"
+		"itself; CumulS has what the event waited for besides;\n"
+		"sec/call and Csec/c are the same for one call. --on, --off\n"
+		"and --reset print nothing. A daemon with Profile=yes\n"
+		"profiles from its start.\n",
+		{OPT_ON, OPT_OFF, OPT_RESET, OPT_ROWS, OPT_WAITS},
+		0,
+		1,
+		{COMPLETE_ALIAS, COMPLETE_NOTHING},
+		verb_profile,
 	},
 	{
 		"ping",

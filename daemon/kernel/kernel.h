@@ -44,6 +44,7 @@ struct kernel_limits {
 	uint32_t max_keys;     /* known to a session at most */
 	uint32_t dead_letters; /* that a scheduler keeps */
 	uint64_t dead_bytes;
+	uint32_t profile; /* 1: of every session from the start */
 };
 extern const struct kernel_limits kernel_limits_default;
 
@@ -53,6 +54,7 @@ struct kernel {
 	struct sessions sessions;
 	struct kernel_limits limits;
 	const struct clock_source *clock;
+	uint64_t profile_ticks, profile_ns; /* at the same time */
 	struct sched *scheds[KERNEL_LOOPS_MAX];
 	unsigned n_scheds;
 	_Atomic uint64_t late_replies;

@@ -111,6 +111,7 @@ prepare(struct sched *sched, const struct session_ops *ops,
 	list_init(&s->delays);
 	mailbox_init(&s->box, spec ? spec->max_events : SPEC_MAX_EVENTS,
 		spec ? spec->max_bytes : SPEC_MAX_BYTES);
+	s->box.born_s = (uint32_t)(sched->now_ns / NS_PER_S);
 	if (!spec || !take_spec(s, spec))
 		return s;
 	free(s->kin);
@@ -123,7 +124,10 @@ prepare(struct sched *sched, const struct session_ops *ops,
 static void
 publish(struct session *s)
 {
-	atomic_store_explicit(&s->id, s->last_id, memory_order_release);
+	uint64_t id = s->last_id;
+
+	s->current = NULL; /* in the same place */
+	atomic_store_explicit(&s->id, id, memory_order_release);
 }
 
 /* On its home: it takes its names and its place, and starts. */
@@ -266,12 +270,17 @@ session_begin(struct session *s)
 void
 life_start(struct sched *sched, struct session *s)
 {
+	enum session_result result;
+
 	s->begun = true;
 	s->incarnation++;
 	s->run = SESSION_RUNNING;
 	s->health->started_ns = sched->now_ns;
 	s->health->started_wall_ns = clock_wall(sched->kernel->clock);
-	switch (s->ops->start(s)) {
+	result = s->ops->start(s);
+	if (sched->profile.ops)
+		sched->profile.ops->spent(sched, s, "_start", 6);
+	switch (result) {
 	case SESSION_DONE:
 	case SESSION_LEASED:
 	case SESSION_HELD:
@@ -435,6 +444,8 @@ retire(struct session *s)
 	if (s->kin)
 		kin_ended(s);
 	drop_aliases(s);
+	if (s->profile)
+		s->profile->gone(sched, s);
 	if (s->health) {
 		timers_remove(&sched->timers, &s->health->timer);
 		free(s->health->reason);
@@ -442,6 +453,7 @@ retire(struct session *s)
 		s->health = NULL;
 	}
 	session_enter(s, SESSION_DEAD);
+	s->last_id = s->id;
 	atomic_store_explicit(&s->id, 0, memory_order_release);
 	drop_mailbox(s);
 	sched->leaving = outer;

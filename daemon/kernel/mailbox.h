@@ -46,6 +46,7 @@ struct mailbox {
 	uint32_t n; /* admitted, with the stashed */
 	uint32_t n_parked;
 	uint32_t max_n;
+	uint32_t born_s; /* monotonic seconds: when its session was made */
 };
 
 void mailbox_init(struct mailbox *box, uint32_t max_n, uint64_t max_size);

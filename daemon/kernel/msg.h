@@ -53,6 +53,7 @@ struct msg {
 	uint64_t call;         /* nonzero: a reply is expected or this is one */
 	uint64_t seq;          /* with MSG_ACK: the sender's number for it */
 	uint64_t late_ns;      /* fired from a delay: this late */
+	uint64_t stamp;        /* profile: ticks, when it came or was taken */
 	const char *event;     /* NUL-terminated */
 	uint32_t size;         /* payload bytes */
 	uint32_t headers_size; /* encoded headers, behind the payload */

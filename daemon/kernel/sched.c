@@ -413,6 +413,8 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 		return SCHED_E_FAILED;
 	if ((m->flags & MSG_EXTRA) && aside_is_known(s, t, m))
 		return 0;
+	if (s->profile.ops)
+		m->stamp = s->profile.lap;
 	if (!mailbox_takes(&t->box, m))
 		return deliver_to_full(s, t, m);
 	take_in(s, t, m);
@@ -652,6 +654,7 @@ sched_enqueue(struct sched *s, struct session *t)
 	else
 		s->run_head = t;
 	s->run_tail = t;
+	s->n_runnable++;
 }
 
 bool
@@ -662,10 +665,14 @@ sched_turn(struct sched *s)
 	bool more;
 
 	s->now_ns = clock_now(s->kernel->clock);
+	s->turns++;
+	if (s->profile.ops)
+		s->profile.ops->lap(s);
 	take_inbox(s);
 	more = fire_timers(s);
 	while (left > 0 && (t = s->run_head)) {
 		s->run_head = t->next;
+		s->n_runnable--;
 		left -= session_run(s, t);
 	}
 	sched_publish(s);
@@ -709,6 +716,8 @@ sched_awake(struct sched *s)
 	atomic_store(&s->asleep, false);
 	epoch_online(&s->kernel->epoch, &s->reader);
 	s->now_ns = clock_now(s->kernel->clock);
+	if (s->profile.ops)
+		s->profile.ops->lap(s);
 }
 
 void
@@ -770,6 +779,7 @@ sched_deinit(struct sched *s)
 	stop_all(s);
 	while ((t = s->run_head)) {
 		s->run_head = t->next;
+		s->n_runnable--;
 		session_run(s, t);
 	}
 	delays_deinit(s);

@@ -15,6 +15,7 @@
 #include "kernel/delays.h"
 #include "kernel/kernel.h"
 #include "kernel/msg.h"
+#include "kernel/profiling.h"
 #include "kernel/session.h"
 #include "kernel/timers.h"
 
@@ -77,6 +78,9 @@ struct sched {
 	uint64_t now_ns; /* monotonic, of this turn */
 	struct session *run_head, *run_tail;
 	struct session *running;
+	uint32_t n_runnable; /* on the run queue */
+	struct profiling profile;
+	uint64_t turns;   /* ever */
 	uint64_t next_id; /* of messages */
 	struct msg_pool pool;
 	struct timers timers;      /* monotonic */

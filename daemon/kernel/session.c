@@ -69,6 +69,22 @@ session_name(const struct session *s)
 
 /* ---- one run --------------------------------------------------------- */
 
+/* An answer goes on with the event that waited for it, if one did. */
+static void
+reply_one(struct sched *sched, struct session *s, struct msg *m)
+{
+	bool waited = s->current;
+
+	s->ops->reply(s, m->seq, m);
+	if (!sched->profile.ops)
+		return;
+	if (s->current)
+		sched->profile.ops->spent(
+			sched, s, s->current->event, s->current->event_size);
+	else if (!waited)
+		sched->profile.ops->spent(sched, s, "(reply)", 7);
+}
+
 static int
 run_control(struct sched *sched, struct session *s)
 {
@@ -77,7 +93,7 @@ run_control(struct sched *sched, struct session *s)
 
 	while (n < budget && s->begun && !s->stopping &&
 		(m = msg_ring_pop(&s->control))) {
-		s->ops->reply(s, m->seq, m);
+		reply_one(sched, s, m);
 		msg_free(&sched->pool, m);
 		n++;
 	}
@@ -155,10 +171,15 @@ conclude(struct sched *sched, struct session *s, struct msg *m,
 static void
 run_one(struct sched *sched, struct session *s, struct msg *m)
 {
+	enum session_result result;
+
 	sched->queued--;
 	if (((m->flags & MSG_EXTRA) || s->box.rare) && aside_end(sched, s, m))
 		return;
-	conclude(sched, s, m, s->ops->run(s, m));
+	result = s->ops->run(s, m);
+	if (sched->profile.ops)
+		sched->profile.ops->ran(sched, s, m, (int)result);
+	conclude(sched, s, m, result);
 }
 
 /* Events of the control lane are accepted when they have been taken. */
@@ -167,6 +188,8 @@ run_notice(struct sched *sched, struct session *s, struct msg *m)
 {
 	enum session_result result = s->ops->run(s, m);
 
+	if (sched->profile.ops)
+		sched->profile.ops->ran(sched, s, m, (int)result);
 	if (result == SESSION_HELD) {
 		msg_ring_unpop(&s->notices, m);
 		s->run = SESSION_ON_HOLD;
@@ -291,6 +314,9 @@ session_done(struct session *s, struct msg *m, int status)
 
 	s->counters.leased--;
 	sched->counters.leased--;
+	if (sched->profile.ops)
+		sched->profile.ops->over(
+			sched, s, m, m == s->current && s == sched->running);
 	if (m == s->current) {
 		s->current = NULL;
 		s->run = SESSION_IDLE;

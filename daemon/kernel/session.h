@@ -18,6 +18,7 @@
 
 struct call;
 struct kin;
+struct profile;
 struct sched;
 struct session;
 struct ties;
@@ -88,7 +89,7 @@ enum session_life {
 enum session_exit {
 	EXIT_NONE,
 	EXIT_NORMAL,  /* it asked to */
-	EXIT_STOPPED, /* its parent, its file or the daemon went, or a restart */
+	EXIT_STOPPED, /* its parent, its file or the daemon went, or restart */
 	EXIT_FAILED,
 	EXIT_KILLED,       /* somebody stopped it */
 	EXIT_IDLE,         /* IdleStop= */
@@ -135,7 +136,6 @@ struct session_health {
 struct session {
 	_Atomic uint64_t id; /* 0: free */
 	_Atomic(struct sched *) home;
-	uint64_t last_id;     /* of the slot's former session */
 	struct session *next; /* run queue, or free list */
 	const struct session_ops *ops;
 	void *state;               /* the kind's */
@@ -143,12 +143,16 @@ struct session {
 	struct mailbox box;
 	struct msg_ring control; /* replies; run before and despite events */
 	struct msg_ring notices; /* events of the control lane */
-	struct msg *current;     /* being handled, or waited in */
-	struct alias *aliases;   /* through alias.sibling */
-	struct list delays;      /* of its own, to itself */
+	union {
+		struct msg *current; /* being handled, or waited in */
+		uint64_t last_id;    /* not published, dead or free: its id */
+	};
+	struct alias *aliases;         /* through alias.sibling */
+	struct list delays;            /* of its own, to itself */
 	struct session_health *health; /* NULL if it is never restarted */
 	struct ties *ties;             /* watches and links; NULL: none */
 	struct kin *kin;               /* family, idle time; NULL: neither */
+	struct profile *profile;       /* stats/profile's, or NULL */
 	struct counters counters;
 	uint32_t incarnation; /* counts starts */
 	uint32_t n_calls;     /* outstanding */

@@ -52,8 +52,8 @@ slots_take(struct sched *sched)
 	if (!s)
 		return NULL;
 	id = s->last_id;
-	memset((char *)s + offsetof(struct session, last_id), 0,
-		sizeof(*s) - offsetof(struct session, last_id));
+	memset((char *)s + offsetof(struct session, next), 0,
+		sizeof(*s) - offsetof(struct session, next));
 	s->last_id = id;
 	atomic_store_explicit(&s->home, sched, memory_order_relaxed);
 	return s;

@@ -22,20 +22,6 @@ reload_diff_deinit(struct reload_diff *diff)
 	memset(diff, 0, sizeof(*diff));
 }
 
-static bool
-may_manage(struct peer *p, uint64_t id)
-{
-	char text[VERB_TEXT_MAX];
-
-	if (p->uid == 0 || p->uid == p->shared->owner)
-		return true;
-	snprintf(text, sizeof(text),
-		"uid %u may not manage the daemon, only root and uid %u may",
-		(unsigned)p->uid, (unsigned)p->shared->owner);
-	verb_refuse(p, id, EVD_STATUS_DENIED, text);
-	return false;
-}
-
 /* ---- reload ------------------------------------------------------------ */
 
 static void
@@ -68,7 +54,7 @@ verb_reload(struct peer *p, const Eventd__V1__Request *r)
 	const struct peer_shared *shared = p->shared;
 	struct gather *g;
 
-	if (!may_manage(p, r->id))
+	if (!verb_may_manage(p, r->id))
 		return;
 	if (!shared->daemon || !shared->daemon->reload) {
 		verb_refuse(p, r->id, EVD_STATUS_UNSUPPORTED,
@@ -111,7 +97,7 @@ verb_restart(struct peer *p, const Eventd__V1__Request *r)
 	const char *alias = r->restart->alias;
 	struct gather *g;
 
-	if (!may_manage(p, r->id) || !verb_name_ok(p, r->id, alias))
+	if (!verb_may_manage(p, r->id) || !verb_name_ok(p, r->id, alias))
 		return;
 	g = gather_new(p, r->id);
 	if (!g)

@@ -9,6 +9,7 @@
 #include "kernel/alias.h"
 #include "kernel/aside.h"
 #include "stats/memory.h"
+#include "stats/profile.h"
 #include "verb/gather.h"
 
 enum { LIST_PAGE = 1000 };
@@ -99,6 +100,8 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 	info->parked = t->box.n_parked;
 	info->memory = session_memory(t);
 	info->loop = s->index;
+	info->memory += profile_memory(t);
+	info->age_s = (uint32_t)(s->now_ns / NS_PER_S) - t->box.born_s;
 	info->counters = counters_of(g, &t->counters);
 	if (!info->counters || !put_aliases(g, info, t) ||
 		!put_health(g, info, t))
@@ -266,6 +269,20 @@ add_counters(Eventd__V1__Counters *sum, const struct sched *s)
 	sum->delayed += s->delays.n;
 }
 
+/* There is room: status_of_daemon() made it. */
+static void
+put_loop(Eventd__V1__DaemonInfo *d, const struct sched *s)
+{
+	Eventd__V1__LoopInfo *loop = d->loop[d->n_loop++];
+
+	loop->turns = s->turns;
+	loop->runnable = s->n_runnable;
+	loop->queued = s->queued;
+	loop->timers = s->timers.n + s->wall_timers.n;
+	if (s->profile.all)
+		d->profile = true;
+}
+
 /* args: failed sessions found */
 static bool
 daemon_visit(struct gather *g, struct sched *s)
@@ -273,6 +290,7 @@ daemon_visit(struct gather *g, struct sched *s)
 	Eventd__V1__StatusReport *report = g->out;
 
 	add_counters(report->daemon->counters, s);
+	put_loop(report->daemon, s);
 	g->args[0] += s->n_failed;
 	return true;
 }
@@ -293,8 +311,25 @@ daemon_finish(struct gather *g)
 	d->failed = g->args[0];
 	d->connections = atomic_load(&shared->n_connections);
 	d->memory = memory_resident();
+	d->budget = k->limits.budget;
+	d->turn_budget = k->limits.turn_budget;
 	d->state = (char *)(atomic_load(&k->stopping) ? "stopping" : "running");
 	d->late_replies = atomic_load(&k->late_replies);
+}
+
+static bool
+make_loops(struct gather *g, Eventd__V1__DaemonInfo *d)
+{
+	unsigned n = g->home->kernel->n_scheds;
+
+	d->loop = gather_alloc(g, n * sizeof(d->loop[0]));
+	for (unsigned i = 0; d->loop && i < n; i++) {
+		d->loop[i] = gather_alloc(g, sizeof(*d->loop[i]));
+		if (!d->loop[i])
+			return false;
+		eventd__v1__loop_info__init(d->loop[i]);
+	}
+	return d->loop;
 }
 
 static bool
@@ -310,7 +345,7 @@ status_of_daemon(struct gather *g)
 	report->daemon->counters = counters_of(g, &none);
 	g->visit = daemon_visit;
 	g->finish = daemon_finish;
-	return report->daemon->counters;
+	return report->daemon->counters && make_loops(g, report->daemon);
 }
 
 static void

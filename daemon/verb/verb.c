@@ -37,6 +37,20 @@ verb_name_ok(struct peer *p, uint64_t id, const char *alias)
 	return false;
 }
 
+bool
+verb_may_manage(struct peer *p, uint64_t id)
+{
+	char text[VERB_TEXT_MAX];
+
+	if (p->uid == 0 || p->uid == p->shared->owner)
+		return true;
+	snprintf(text, sizeof(text),
+		"uid %u may not manage the daemon, only root and uid %u may",
+		(unsigned)p->uid, (unsigned)p->shared->owner);
+	verb_refuse(p, id, EVD_STATUS_DENIED, text);
+	return false;
+}
+
 void
 verb_ping(struct peer *p, const Eventd__V1__Request *r)
 {
@@ -89,6 +103,9 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 		return;
 	case EVENTD__V1__REQUEST__VERB_CANCEL_CALL:
 		verb_cancel_call(p, r);
+		return;
+	case EVENTD__V1__REQUEST__VERB_PROFILE:
+		verb_profile(p, r);
 		return;
 	case EVENTD__V1__REQUEST__VERB__NOT_SET:
 	default: /* of a later version */

@@ -72,6 +72,8 @@ void verb_refuse(struct peer *p, uint64_t id, int status, const char *text);
 bool verb_is_open(struct peer *p, uint64_t id);
 /* The alias is a valid name; else an answer has been sent. */
 bool verb_name_ok(struct peer *p, uint64_t id, const char *alias);
+/* The peer may manage the daemon; else an answer has been sent. */
+bool verb_may_manage(struct peer *p, uint64_t id);
 
 void verb_resolve(struct peer *p, const Eventd__V1__Request *r);
 void verb_bind(struct peer *p, const Eventd__V1__Request *r);
@@ -84,4 +86,5 @@ void verb_list(struct peer *p, const Eventd__V1__Request *r);
 void verb_status(struct peer *p, const Eventd__V1__Request *r);
 void verb_reload(struct peer *p, const Eventd__V1__Request *r);
 void verb_restart(struct peer *p, const Eventd__V1__Request *r);
+void verb_profile(struct peer *p, const Eventd__V1__Request *r);
 void verb_ping(struct peer *p, const Eventd__V1__Request *r);

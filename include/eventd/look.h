@@ -7,13 +7,16 @@
 extern "C" {
 #endif
 
-struct evd_sessions; /* a page of sessions: evd_list() */
-struct evd_session;  /* one of them */
-struct evd_report;   /* evd_status() */
-struct evd_daemon;   /* the daemon's own figures, in a report */
-struct evd_timers;   /* a page of timers: evd_timers() */
-struct evd_timer;    /* one of them */
-struct evd_changes;  /* what a reload changes: evd_reload() */
+struct evd_sessions;    /* a page of sessions: evd_list() */
+struct evd_session;     /* one of them */
+struct evd_report;      /* evd_status() */
+struct evd_daemon;      /* the daemon's own figures, in a report */
+struct evd_timers;      /* a page of timers: evd_timers() */
+struct evd_timer;       /* one of them */
+struct evd_profiles;    /* a page of profiles: evd_profile() */
+struct evd_profile;     /* of one session */
+struct evd_profile_row; /* of one of its events */
+struct evd_changes;     /* what a reload changes: evd_reload() */
 
 /* ---- looking ----------------------------------------------------------- */
 
@@ -74,6 +77,8 @@ EVD_API uint64_t evd_session_max_bytes(const struct evd_session *s);
 EVD_API uint64_t evd_session_parked(const struct evd_session *s);
 /* Bytes of the session's own state. */
 EVD_API uint64_t evd_session_memory(const struct evd_session *s);
+/* Seconds since it was made. */
+EVD_API uint64_t evd_session_age(const struct evd_session *s);
 EVD_API uint32_t evd_session_loop(const struct evd_session *s);
 EVD_API uint32_t evd_session_restarts(const struct evd_session *s);
 /* Why it failed last; "". */
@@ -118,6 +123,20 @@ EVD_API uint64_t evd_daemon_memory(const struct evd_daemon *d);
 /* "running", "stopping" */
 EVD_API const char *evd_daemon_state(const struct evd_daemon *d);
 EVD_API uint64_t evd_daemon_late_replies(const struct evd_daemon *d);
+/* Budget= and TurnBudget=. */
+EVD_API uint32_t evd_daemon_budget(const struct evd_daemon *d);
+EVD_API uint32_t evd_daemon_turn_budget(const struct evd_daemon *d);
+/* All sessions are profiled. */
+EVD_API bool evd_daemon_profile(const struct evd_daemon *d);
+enum evd_loop_value {
+	EVD_LOOP_TURNS = 0,    /* ever */
+	EVD_LOOP_RUNNABLE = 1, /* now: sessions with something to do */
+	EVD_LOOP_QUEUED = 2,   /* now: events in mailboxes of its sessions */
+	EVD_LOOP_TIMERS = 3,   /* now */
+};
+/* Of loop @i, from 0; 0 past the last. */
+EVD_API uint64_t evd_daemon_loop(
+	const struct evd_daemon *d, size_t i, int value);
 
 /**
  * evd_timers() - a page of the pending timers
@@ -146,6 +165,64 @@ EVD_API uint64_t evd_timer_repeat_ms(const struct evd_timer *t);
 EVD_API uint64_t evd_timer_owner(const struct evd_timer *t);
 /* Payload bytes. */
 EVD_API uint64_t evd_timer_size(const struct evd_timer *t);
+
+/* ---- what events cost -------------------------------------------------- */
+
+enum evd_profile_what {
+	EVD_PROFILE_LOOK = 0,
+	EVD_PROFILE_ON = 1,
+	EVD_PROFILE_OFF = 2,
+	EVD_PROFILE_RESET = 4, /* forget all figures; for all sessions alone */
+};
+
+/**
+ * evd_profile() - switch profiling, and a page of the profiles
+ * @alias: one session; NULL or "": all
+ * @after: 0: the first page; then evd_profiles_next() of the page before
+ * @what:  enum evd_profile_what, or-ed: done before looking
+ * @page:  set on success; release with evd_profiles_free()
+ *
+ * Sessions without figures are left out; a page may be empty and not the last.
+ *
+ * Return: 0, or -ENOENT (no session holds the alias), -EINVAL (all sessions
+ * are profiled: one cannot be switched), -EACCES and the errors above.
+ */
+EVD_API int evd_profile(struct evd *c, const char *alias, uint64_t after,
+	int what, struct evd_profiles **page);
+EVD_API size_t evd_profiles_count(const struct evd_profiles *page);
+EVD_API const struct evd_profile *evd_profiles_at(
+	const struct evd_profiles *page, size_t i);
+EVD_API uint64_t evd_profiles_next(const struct evd_profiles *page);
+/* All sessions are profiled. */
+EVD_API bool evd_profiles_on(const struct evd_profiles *page);
+/* Of sessions that are no more. */
+EVD_API uint64_t evd_profiles_gone_calls(const struct evd_profiles *page);
+EVD_API uint64_t evd_profiles_gone_ns(const struct evd_profiles *page);
+EVD_API struct evd_profiles *evd_profiles_free(struct evd_profiles *page);
+
+EVD_API uint64_t evd_profile_session(const struct evd_profile *p);
+/* Its first alias; "". */
+EVD_API const char *evd_profile_alias(const struct evd_profile *p);
+EVD_API const char *evd_profile_kind(const struct evd_profile *p);
+EVD_API bool evd_profile_on(const struct evd_profile *p);
+/* Number @i of its events, in no order; NULL past the last. */
+EVD_API const struct evd_profile_row *evd_profile_row(
+	const struct evd_profile *p, size_t i);
+/* The event; or "(reply)", "_start", "(other)" for what has no row. */
+EVD_API const char *evd_profile_row_event(const struct evd_profile_row *row);
+enum evd_profile_value {
+	EVD_PROFILE_CALLS = 0,
+	EVD_PROFILE_OWN_NS = 1,   /* in the handler */
+	EVD_PROFILE_WHOLE_NS = 2, /* until it was over, waiting included */
+	EVD_PROFILE_WAIT_NS = 3,  /* in the mailbox */
+	EVD_PROFILE_WAIT_MAX_NS = 4,
+	EVD_PROFILE_LATE = 5, /* how many were fired by timers */
+	EVD_PROFILE_LATE_NS = 6,
+	EVD_PROFILE_LATE_MAX_NS = 7,
+	EVD_N_PROFILE_VALUES = 8,
+};
+EVD_API uint64_t evd_profile_row_value(
+	const struct evd_profile_row *row, int value);
 
 /* ---- managing ---------------------------------------------------------- */
 

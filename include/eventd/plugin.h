@@ -32,7 +32,7 @@ struct evd_message {
 	int status;       /* of a reply: 0 or EVD_STATUS_*, see status.h */
 };
 
-/* What the data of the events `_down`, `_name`, `_alias` and `_child` points at, if a
+/* What the data of `_down`, `_name`, `_alias` and `_child` points at, if a
  * session has a handler of that name; only the daemon can send them. Strings
  * are never NULL. */
 struct evd_notice {

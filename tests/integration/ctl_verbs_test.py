@@ -443,6 +443,7 @@ class EveryVerb(ctl.TestCase):
         "cancel": ["1"],
         "list": [], "status": [], "timers": [], "reload": [],
         "restart": ["echo"],
+        "profile": [],
         "ping": [], "version": [],
         "completion": ["bash"],
         "help": [],
@@ -458,7 +459,8 @@ class EveryVerb(ctl.TestCase):
             if verb == "bind":
                 continue
             with self.subTest(verb=verb):
-                self.assertTrue(self.objects(verb, *words) or verb == "timers")
+                self.assertTrue(self.objects(verb, *words) or
+                                verb in ("timers", "profile"))
 
     def test_bind_does(self):
         self.start()

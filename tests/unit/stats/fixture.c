@@ -1,0 +1,2 @@
+/* The schedulers and sessions of the kernel's tests. */
+#include "kernel/fixture.c"
