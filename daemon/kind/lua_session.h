@@ -49,7 +49,7 @@ struct lua_session {
 	uint64_t waits_for; /* token; 0: nothing */
 	uint64_t last_token;
 	struct lua_frame *frames; /* who resumed whom, innermost first */
-	unsigned depth;    /* spawned by one that was spawned by ... */
+	unsigned depth;           /* spawned by one that was spawned by ... */
 	unsigned closing;  /* coroutine.close() within coroutine.close() */
 	bool is_call;      /* the event being handled wants a reply */
 	bool is_unhandled; /* no handler has been found for it */

@@ -7,7 +7,10 @@
 
 #include "kernel/notice.h"
 #include "kernel/sched.h"
+#include "kind/answers.h"
+#include "kind/call_notice.h"
 #include "kind/kind.h"
+#include "kind/native_send.h"
 
 struct native *
 native_find(struct native *n, uint64_t id)
@@ -34,6 +37,7 @@ native_new(struct session *s, const struct native_image *image)
 	n->image = image;
 	list_init(&n->targets);
 	list_init(&n->calls);
+	list_init(&n->gathers);
 	return n;
 }
 
@@ -81,6 +85,25 @@ handler_by_name(const struct native *n, const char *event, size_t size)
 	return index ? p->handlers[index - 1].fn : p->fallback;
 }
 
+/* A handler of the table that goes first. */
+static evd_handler_fn
+handler_first(const struct native *n, const char *event)
+{
+	for (size_t i = 0; i < n->n_first; i++)
+		if (strcmp(n->first[i].event, event) == 0)
+			return n->first[i].fn;
+	return NULL;
+}
+
+/* Others that are called as what only the daemon sends. */
+static bool
+is_false(const char *event)
+{
+	return notice_is_name(event) ||
+	       (strcmp(event, call_cancelled_event) == 0 &&
+		       !call_notice_is_cancelled(event));
+}
+
 /* An index is another session's word for it: it counts only with our own
  * string beside it. */
 static evd_handler_fn
@@ -88,9 +111,12 @@ handler_of(const struct native *n, const struct msg *m)
 {
 	const struct evd_plugin *p = n->image->plugin;
 	size_t i = m->handler - 1u;
+	evd_handler_fn fn = n->n_first ? handler_first(n, m->event) : NULL;
 
-	if (m->event[0] == '_' && notice_is_name(m->event))
+	if (m->event[0] == '_' && is_false(m->event))
 		return p->fallback; /* its handler expects a struct */
+	if (fn)
+		return fn;
 	if (m->handler && i < p->n_handlers && p->handlers[i].event == m->event)
 		return p->handlers[i].fn;
 	return handler_by_name(n, m->event, m->event_size);
@@ -115,6 +141,10 @@ call_handler(struct session *s, struct msg *m, evd_handler_fn fn,
 	n->current = m;
 	r = fn((struct evd_ctx *)n, n->state, event);
 	n->current = NULL;
+	if (!r && n->stashed) {
+		n->stashed = false;
+		return SESSION_STASHED;
+	}
 	if (!r)
 		return SESSION_DONE;
 	fail_handler(s, m->event, m->id, r);
@@ -153,6 +183,19 @@ run_notice(struct session *s, struct msg *m)
 		s, m, n->image->plugin->handlers[index - 1].fn, &event);
 }
 
+/* What few messages have. */
+static void
+add_call(const struct native *n, const struct msg *m, struct evd_message *event)
+{
+	uint64_t now = n->sched->now_ns;
+
+	if (!m->call)
+		event->re = msg_extra(m)->re;
+	else if (m->deadline_ns)
+		event->left_ns =
+			m->deadline_ns > now ? m->deadline_ns - now : 1;
+}
+
 static enum session_result
 native_run(struct session *s, struct msg *m)
 {
@@ -166,13 +209,50 @@ native_run(struct session *s, struct msg *m)
 		.from = m->from,
 		.call = m->call,
 		.late_ns = m->late_ns,
+		.urgent = m->flags & MSG_URGENT ? 1 : 0,
 	};
 
 	if (m->event[0] == '_' && notice_is(m))
 		return run_notice(s, m);
-	if (!fn)
+	if (m->call || call_notice_is_cancelled(m->event))
+		add_call(n, m, &event);
+	if (!fn || (call_notice_is_cancelled(m->event) &&
+			   fn == n->image->plugin->fallback))
 		return SESSION_UNHANDLED;
 	return call_handler(s, m, fn, &event);
+}
+
+static evd_handler_fn
+reply_handler(const struct native *n, const char *event)
+{
+	evd_handler_fn fn = handler_first(n, event);
+
+	return fn ? fn : handler_by_name(n, event, strlen(event));
+}
+
+/* One of many answers came; the last makes it an event. */
+static void
+gathered(struct session *s, uint64_t token, const struct msg *reply)
+{
+	struct native *n = s->state;
+	struct native_gather *g = native_gather_take(n, token, reply);
+	struct evd_message event = {.data = ""};
+	evd_handler_fn fn;
+	int r;
+
+	if (!g)
+		return;
+	list_remove(&g->link);
+	event.event = g->event;
+	if (g->answers->n_good < g->answers->n_wanted)
+		event.status = EVD_STATUS_TIMEOUT;
+	fn = reply_handler(n, g->event);
+	n->gathered = g;
+	r = fn ? fn((struct evd_ctx *)n, n->state, &event) : 0;
+	n->gathered = NULL;
+	if (r)
+		fail_handler(s, g->event, 0, r);
+	native_gather_free(g);
 }
 
 static void
@@ -180,17 +260,24 @@ native_reply(struct session *s, uint64_t token, struct msg *reply)
 {
 	struct native *n = s->state;
 	struct native_call *call = (struct native_call *)(uintptr_t)token;
-	evd_handler_fn fn = handler_by_name(n, call->event, call->size);
-	struct evd_message event = {
+	evd_handler_fn fn;
+	struct evd_message event;
+	int r;
+
+	if (token & ANSWERS_TOKEN) {
+		gathered(s, token, reply);
+		return;
+	}
+	fn = reply_handler(n, call->event);
+	event = (struct evd_message){
 		.data = reply->data,
 		.size = reply->size,
 		.event = call->event,
 		.id = reply->id,
 		.from = reply->from,
 		.status = (int)reply->status,
+		.re = call->call,
 	};
-	int r;
-
 	list_remove(&call->link);
 	r = fn ? fn((struct evd_ctx *)n, n->state, &event) : 0;
 	if (r)
@@ -226,6 +313,17 @@ native_stop(struct session *s, bool crashed)
 	free(n);
 }
 
+static bool
+native_cancelled(struct session *s, uint64_t call)
+{
+	struct native *n = s->state;
+
+	if (!deferred_remove(&n->deferred, call))
+		return false;
+	call_notice_cancelled(s, call);
+	return true;
+}
+
 /* What the plugin itself allocates is not known. */
 static size_t
 native_memory(const struct session *s)
@@ -251,5 +349,6 @@ const struct session_ops kind_native = {
 	.settled = native_settled,
 	.stop = native_stop,
 	.memory = native_memory,
+	.cancelled = native_cancelled,
 	.owes = native_owes,
 };

@@ -11,6 +11,7 @@
 #include "kind/deferred.h"
 #include "kind/native_image.h"
 
+struct native_gather;
 struct sched;
 
 /* What a plugin sees as struct evd_ctx. */
@@ -24,8 +25,13 @@ struct native {
 	struct native_ref *refs; /* number handed out - 1 */
 	uint32_t n_refs, max_refs;
 	bool started;
-	struct list targets; /* struct evd_target */
-	struct list calls;   /* struct native_call: no reply yet */
+	bool stashed; /* the event being handled is to be put aside */
+	const struct evd_handler *first; /* evd_ctx_become() */
+	size_t n_first;
+	struct list targets;            /* struct evd_target */
+	struct list calls;              /* struct native_call: no reply yet */
+	struct list gathers;            /* struct native_gather: not over yet */
+	struct native_gather *gathered; /* the one that is handled */
 	struct deferred deferred;
 	struct log_site log; /* its own allowance of log lines */
 };
@@ -44,6 +50,7 @@ struct native_ref {
 /* A call that waits for its reply, which comes as an event of ours. */
 struct native_call {
 	struct list link;
+	uint64_t call;
 	uint8_t size;
 	char event[];
 };
@@ -55,6 +62,12 @@ int native_watch(struct evd_ctx *ctx, const struct evd_watch_args *watch,
 int native_unwatch(struct evd_ctx *ctx, uint64_t number);
 int native_unlink(struct evd_ctx *ctx, uint64_t session);
 int native_trap(struct evd_ctx *ctx, int on);
+
+/* native_host.c: call; takes @m whatever happens. */
+int native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
+	const char *reply_event, uint64_t *id);
+/* native_send.c: of the event being handled, or 0. */
+uint64_t native_deadline(const struct native *n);
 
 /* The running native session @id if it lives on the scheduler of @n. */
 struct native *native_find(struct native *n, uint64_t id);

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "kernel/sched.h"
-#include "kind/native.h"
+#include "kind/native_send.h"
 #include "kind/session_log.h"
 #include "proto/envelope.h"
 #include "proto/status.h"
@@ -274,9 +274,9 @@ call_new(struct native *n, const char *event)
 	return call;
 }
 
-static int
-send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
-	const char *reply_event)
+int
+native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
+	const char *reply_event, uint64_t *id)
 {
 	struct native_call *call = call_new(n, reply_event);
 	int r;
@@ -285,9 +285,13 @@ send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 		msg_free(&n->sched->pool, m);
 		return -ENOMEM;
 	}
-	r = session_call(n->session, m, (uintptr_t)call, timeout_ms, NULL);
-	if (!r)
+	m->deadline_ns = native_deadline(n);
+	r = session_call(
+		n->session, m, (uintptr_t)call, timeout_ms, &call->call);
+	if (!r) {
+		*id = call->call;
 		return 0;
+	}
 	msg_free(&n->sched->pool, m);
 	list_remove(&call->link);
 	free(call);
@@ -298,7 +302,7 @@ static int
 host_call(struct evd_ctx *ctx, const struct evd_call_args *call)
 {
 	struct native *n = native_of(ctx);
-	uint64_t holder = holder_by_name(n, call->alias);
+	uint64_t holder = holder_by_name(n, call->alias), id;
 	struct msg *m;
 	int r;
 
@@ -311,7 +315,7 @@ host_call(struct evd_ctx *ctx, const struct evd_call_args *call)
 	if (r)
 		return r;
 	m->to = holder;
-	return send_call(n, m, call->timeout_ms, call->reply_event);
+	return native_send_call(n, m, call->timeout_ms, call->reply_event, &id);
 }
 
 static int
@@ -443,6 +447,7 @@ native_host_deinit(struct native *n)
 		list_remove(node);
 		free(container_of(node, struct native_call, link));
 	}
+	native_send_deinit(n);
 	for (uint32_t i = 0; i < n->n_refs; i++)
 		free(n->refs[i].own);
 	free(n->refs);
@@ -471,4 +476,14 @@ const struct evd_host native_host = {
 	.unwatch = native_unwatch,
 	.unlink = native_unlink,
 	.trap = native_trap,
+	.send = native_send,
+	.ask = native_ask,
+	.cancel_call = native_cancel_call,
+	.forward = native_forward,
+	.gather = native_gather,
+	.answer = native_answer,
+	.header = native_header,
+	.stash = native_stash,
+	.unstash = native_unstash,
+	.become = native_become,
 };

@@ -30,6 +30,12 @@ struct evd_message {
 	uint64_t call;    /* nonzero: a reply is expected */
 	uint64_t late_ns; /* fired by a delay: this much after its due time */
 	int status;       /* of a reply: 0 or EVD_STATUS_*, see status.h */
+	int urgent;       /* it went before those that are not */
+	uint64_t
+		left_ns; /* of a call: its caller waits so long; 0: not known */
+	uint64_t re;     /* of a reply: the call. Of `_cancelled`, which only
+			   * the daemon sends: a deferred call of a caller
+			   * that wants no answer any more */
 };
 
 /* What the data of `_down`, `_name`, `_alias` and `_child` points at, if a
@@ -100,6 +106,45 @@ struct evd_watch_args {
 	int link;
 };
 
+/* A header: a name as of an event, a value of any bytes. */
+struct evd_ctx_header {
+	const char *name;
+	const void *value;
+	size_t size;
+};
+
+/* What to send and how: zero it, set @size and what is wanted. */
+struct evd_send_args {
+	size_t size;       /* sizeof(struct evd_send_args) */
+	const char *alias; /* to whom; NULL: */
+	uint64_t session;  /* by id, for example evd_ctx_self() */
+	const char *event;
+	const void *data;
+	size_t data_size;
+	const struct evd_ctx_header *headers; /* at most 16 KiB */
+	size_t n_headers;
+	int urgent;      /* before those that are not */
+	uint64_t ttl_ms; /* time to live: not handled later; 0: no end */
+	const char *key; /* 1 to 64 bytes: sent again, it is accepted once */
+	/* of a call, and of evd_ctx_gather(): */
+	uint32_t timeout_ms;     /* 0: the default */
+	const char *reply_event; /* the answer is this event */
+	/* of evd_ctx_gather(): */
+	const char *const *aliases;
+	size_t n_aliases; /* 1 to 1,024 */
+	size_t n_wanted;  /* good answers that are enough; 0: all */
+	/* of evd_ctx_forward(): */
+	uint64_t call; /* deferred; 0: of the event being handled */
+};
+
+/* One of the answers to evd_ctx_gather(). */
+struct evd_ctx_answer {
+	const char *alias;
+	int status;       /* 0 or EVD_STATUS_*; then data is a text */
+	const void *data; /* @size bytes and a NUL behind them */
+	size_t size;
+};
+
 /* The daemon's side, reached through the inline functions below. */
 struct evd_host {
 	uint32_t abi, size;
@@ -129,6 +174,20 @@ struct evd_host {
 	int (*unwatch)(struct evd_ctx *ctx, uint64_t number);
 	int (*unlink)(struct evd_ctx *ctx, uint64_t session);
 	int (*trap)(struct evd_ctx *ctx, int on);
+	int (*send)(struct evd_ctx *ctx, const struct evd_send_args *args);
+	int (*ask)(struct evd_ctx *ctx, const struct evd_send_args *args,
+		uint64_t *call);
+	int (*cancel_call)(struct evd_ctx *ctx, uint64_t call);
+	int (*forward)(struct evd_ctx *ctx, const struct evd_send_args *args);
+	int (*gather)(struct evd_ctx *ctx, const struct evd_send_args *args);
+	int (*answer)(
+		struct evd_ctx *ctx, size_t i, struct evd_ctx_answer *answer);
+	const void *(*header)(
+		struct evd_ctx *ctx, const char *name, size_t *size);
+	int (*stash)(struct evd_ctx *ctx);
+	int (*unstash)(struct evd_ctx *ctx);
+	void (*become)(struct evd_ctx *ctx, const struct evd_handler *handlers,
+		size_t n);
 };
 
 /* Its first member, so that the inline functions reach the host. */
@@ -309,6 +368,102 @@ static inline int
 evd_ctx_trap(struct evd_ctx *ctx, int on)
 {
 	return EVD_HOST(ctx)->trap(ctx, on);
+}
+
+/* ---- sending and receiving beside the plain way ------------------------- */
+
+/* Post as @args say. As evd_ctx_post(), and -EINVAL for a wrong key or
+ * header. */
+static inline int
+evd_ctx_send(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	return EVD_HOST(ctx)->send(ctx, args);
+}
+
+/* Post to oneself, behind what is queued. */
+static inline int
+evd_ctx_yield(
+	struct evd_ctx *ctx, const char *event, const void *data, size_t size)
+{
+	return evd_ctx_post_id(ctx, evd_ctx_self(ctx), event, data, size);
+}
+
+/* Call as @args say; no key. *@call, which may be NULL, is what the answer has
+ * as m->re. A call made while a call is handled ends with that one's deadline
+ * at the latest. */
+static inline int
+evd_ctx_ask(
+	struct evd_ctx *ctx, const struct evd_send_args *args, uint64_t *call)
+{
+	return EVD_HOST(ctx)->ask(ctx, args, call);
+}
+
+/* No answer to the call is wanted any more, and none comes: 0, or -ESRCH. */
+static inline int
+evd_ctx_cancel_call(struct evd_ctx *ctx, uint64_t call)
+{
+	return EVD_HOST(ctx)->cancel_call(ctx, call);
+}
+
+/* Let another session answer: the reply goes to the first caller, who waits no
+ * longer for that. @args without event, data or headers: those of the event
+ * being handled. On failure the call stays here. -ESRCH: args->call is not
+ * deferred. */
+static inline int
+evd_ctx_forward(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	return EVD_HOST(ctx)->forward(ctx, args);
+}
+
+/* Call all of args->aliases. When args->n_wanted have answered well, or all
+ * somehow, args->reply_event comes once: m->size is 0 and m->status 0 if there
+ * were enough, else EVD_STATUS_TIMEOUT; its handler reads the answers. -ENOENT:
+ * nobody could be asked; then nothing comes. */
+static inline int
+evd_ctx_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	return EVD_HOST(ctx)->gather(ctx, args);
+}
+
+/* Answer number @i, in the order of the aliases: 0, or -ERANGE. Who had not
+ * answered when there were enough has EVD_STATUS_CANCELLED. */
+static inline int
+evd_ctx_answer(struct evd_ctx *ctx, size_t i, struct evd_ctx_answer *answer)
+{
+	return EVD_HOST(ctx)->answer(ctx, i, answer);
+}
+
+/* The value of a header of the event being handled, *@size bytes; NULL: it has
+ * none of that name. */
+static inline const void *
+evd_ctx_header(struct evd_ctx *ctx, const char *name, size_t *size)
+{
+	return EVD_HOST(ctx)->header(ctx, name, size);
+}
+
+/* Put the event being handled aside when its handler returns; it counts as
+ * queued. 0, -EAGAIN (its place in the mailbox is taken), -EINVAL (no event)
+ * or -ENOMEM. */
+static inline int
+evd_ctx_stash(struct evd_ctx *ctx)
+{
+	return EVD_HOST(ctx)->stash(ctx);
+}
+
+/* All that is aside goes back to the front, in order: how many. */
+static inline int
+evd_ctx_unstash(struct evd_ctx *ctx)
+{
+	return EVD_HOST(ctx)->unstash(ctx);
+}
+
+/* From now on events go to @handlers first, then to the plugin's own; NULL: to
+ * those alone. The table is not copied. */
+static inline void
+evd_ctx_become(
+	struct evd_ctx *ctx, const struct evd_handler *handlers, size_t n)
+{
+	EVD_HOST(ctx)->become(ctx, handlers, n);
 }
 
 #ifdef __cplusplus

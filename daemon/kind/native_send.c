@@ -1,0 +1,468 @@
+#include "kind/native_send.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/sched.h"
+#include "kind/answers.h"
+#include "proto/envelope.h"
+#include "proto/headers.h"
+#include "proto/status.h"
+
+static struct native *
+native_of(struct evd_ctx *ctx)
+{
+	return (struct native *)ctx;
+}
+
+/* ---- arguments --------------------------------------------------------- */
+
+/* As far as the plugin knew them; the rest is 0. */
+static int
+take_args(const struct evd_send_args *args, struct evd_send_args *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (args->size < offsetof(struct evd_send_args, headers))
+		return -EINVAL;
+	memcpy(out, args,
+		args->size < sizeof(*out) ? args->size : sizeof(*out));
+	return 0;
+}
+
+static int
+encode_headers(const struct evd_send_args *args, uint8_t *out, uint32_t *size)
+{
+	uint8_t *p = out;
+
+	*size = 0;
+	for (size_t i = 0; i < args->n_headers; i++) {
+		const struct evd_ctx_header *from = &args->headers[i];
+		struct header h = {
+			.name = from->name,
+			.name_size = strlen(from->name),
+			.value = from->value,
+			.size = from->size,
+		};
+
+		if (!name_is_valid(h.name, h.name_size, ENVELOPE_EVENT_MAX))
+			return -EINVAL;
+		if (h.size > ENVELOPE_HEADERS_MAX ||
+			(size_t)(p - out) + headers_room(&h) >
+				ENVELOPE_HEADERS_MAX)
+			return -EMSGSIZE;
+		p = headers_put(p, &h);
+	}
+	*size = (uint32_t)(p - out);
+	return 0;
+}
+
+static int
+check_args(struct native *n, const struct evd_send_args *args)
+{
+	size_t key = args->key ? strlen(args->key) : 0;
+
+	if (!args->event || !name_is_valid(args->event, strlen(args->event),
+				    ENVELOPE_EVENT_MAX))
+		return -EINVAL;
+	if (args->key && (!key || key > MSG_KEY_MAX))
+		return -EINVAL;
+	if (args->data_size > n->sched->kernel->limits.max_payload)
+		return -EMSGSIZE;
+	return 0;
+}
+
+static void
+apply(struct native *n, const struct evd_send_args *args, struct msg *m)
+{
+	struct msg_extra *extra = msg_extra(m);
+	uint64_t most = UINT64_MAX / NS_PER_MS;
+
+	if (args->urgent)
+		m->flags |= MSG_URGENT;
+	if (!extra)
+		return;
+	msg_live(m, n->sched->now_ns,
+		args->ttl_ms < most ? args->ttl_ms * NS_PER_MS : 0);
+	if (!args->key)
+		return;
+	extra->key_size = (uint8_t)strlen(args->key);
+	memcpy(extra->key, args->key, extra->key_size);
+}
+
+/* The event that @args tell, but for where to. */
+static int
+make(struct native *n, const struct evd_send_args *args, struct msg **out)
+{
+	uint8_t headers[ENVELOPE_HEADERS_MAX];
+	struct msg_init init = {.event = args->event, .headers = headers};
+	int r = check_args(n, args);
+
+	if (!r)
+		r = encode_headers(args, headers, &init.headers_size);
+	if (r)
+		return r;
+	init.event_size = (uint8_t)strlen(args->event);
+	init.data = args->data;
+	init.size = (uint32_t)args->data_size;
+	init.extra = args->ttl_ms || args->key;
+	*out = msg_new(&n->sched->pool, &init);
+	if (!*out)
+		return -ENOMEM;
+	apply(n, args, *out);
+	(*out)->from = n->session->id;
+	return 0;
+}
+
+static uint64_t
+receiver(struct native *n, const struct evd_send_args *args)
+{
+	if (!args->alias)
+		return args->session;
+	return alias_holder(
+		&n->sched->kernel->aliases, args->alias, strlen(args->alias));
+}
+
+/* What the kernel said of @m, which is ours again unless that is 0. */
+static int
+outcome(struct native *n, struct msg *m, int r)
+{
+	if (!r)
+		return 0;
+	msg_free(&n->sched->pool, m);
+	return -status_errno(sched_status(r));
+}
+
+static int
+make_to(struct native *n, const struct evd_send_args *args,
+	struct evd_send_args *own, struct msg **out)
+{
+	int r = take_args(args, own);
+
+	if (!r)
+		r = make(n, own, out);
+	if (r)
+		return r;
+	(*out)->to = receiver(n, own);
+	return 0;
+}
+
+/* ---- posts and calls --------------------------------------------------- */
+
+int
+native_send(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	struct native *n = native_of(ctx);
+	struct evd_send_args own;
+	struct msg *m;
+	int r = make_to(n, args, &own, &m);
+
+	return r ? r : outcome(n, m, sched_post(n->sched, m));
+}
+
+static bool
+is_reply_event(const char *event)
+{
+	return event && name_is_valid(event, strlen(event), ENVELOPE_EVENT_MAX);
+}
+
+uint64_t
+native_deadline(const struct native *n)
+{
+	return n->current ? n->current->deadline_ns : 0;
+}
+
+int
+native_ask(
+	struct evd_ctx *ctx, const struct evd_send_args *args, uint64_t *call)
+{
+	struct native *n = native_of(ctx);
+	struct evd_send_args own;
+	struct msg *m;
+	uint64_t id;
+	int r = make_to(n, args, &own, &m);
+
+	if (r)
+		return r;
+	if (own.key || !is_reply_event(own.reply_event)) {
+		msg_free(&n->sched->pool, m);
+		return -EINVAL;
+	}
+	r = native_send_call(n, m, own.timeout_ms, own.reply_event, &id);
+	if (!r && call)
+		*call = id;
+	return r;
+}
+
+int
+native_cancel_call(struct evd_ctx *ctx, uint64_t call)
+{
+	struct native *n = native_of(ctx);
+
+	LIST_FOREACH (node, &n->calls) {
+		struct native_call *c =
+			container_of(node, struct native_call, link);
+
+		if (c->call != call)
+			continue;
+		if (session_cancel_call(n->session, call))
+			return -ESRCH;
+		list_remove(&c->link);
+		free(c);
+		return 0;
+	}
+	return -ESRCH;
+}
+
+/* ---- forward ----------------------------------------------------------- */
+
+/* What the arguments leave out is as it came. */
+static struct msg *
+forward_as_it_came(struct native *n, struct evd_send_args *own)
+{
+	struct msg *m = msg_clone(&n->sched->pool, n->current);
+
+	if (!m)
+		return NULL;
+	m->handler = 0; /* another's index */
+	m->from = n->session->id;
+	if (own->urgent)
+		m->flags |= MSG_URGENT;
+	return m;
+}
+
+static int
+make_forward(struct native *n, struct evd_send_args *own, struct msg **out)
+{
+	struct msg *m = n->current;
+
+	if (m && !own->event && !own->data && !own->n_headers && !own->key &&
+		!own->ttl_ms) {
+		*out = forward_as_it_came(n, own);
+		return *out ? 0 : -ENOMEM;
+	}
+	if (m && !own->event)
+		own->event = m->event;
+	if (m && !own->data) {
+		own->data = m->data;
+		own->data_size = m->size;
+	}
+	return make(n, own, out);
+}
+
+static int
+find_forwarded(struct native *n, uint64_t wanted, uint64_t *call,
+	uint64_t *deadline_ns)
+{
+	const struct msg *m = n->current;
+
+	*call = wanted;
+	*deadline_ns = 0;
+	if (wanted)
+		return deferred_find(&n->deferred, wanted, deadline_ns)
+			       ? 0
+			       : -ESRCH;
+	if (!m)
+		return -EINVAL;
+	if (m->call && !(m->flags & MSG_REPLIED)) {
+		*call = m->call;
+		*deadline_ns = m->deadline_ns;
+	}
+	return 0;
+}
+
+int
+native_forward(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	struct native *n = native_of(ctx);
+	struct evd_send_args own;
+	uint64_t call, deadline_ns;
+	struct msg *m;
+	int r = take_args(args, &own);
+
+	if (!r)
+		r = find_forwarded(n, own.call, &call, &deadline_ns);
+	if (!r)
+		r = make_forward(n, &own, &m);
+	if (r)
+		return r;
+	m->to = receiver(n, &own);
+	r = session_forward(n->session, call, deadline_ns, m);
+	if (r)
+		return outcome(n, m, r);
+	if (own.call)
+		deferred_remove(&n->deferred, call);
+	else if (call)
+		n->current->call = 0;
+	return 0;
+}
+
+/* ---- gather ------------------------------------------------------------ */
+
+void
+native_gather_free(struct native_gather *g)
+{
+	if (g->link.next)
+		list_remove(&g->link);
+	for (uint32_t i = 0; g->aliases && i < g->answers->n; i++)
+		free(g->aliases[i]);
+	free(g->aliases);
+	free(g->event);
+	answers_free(g->answers);
+	free(g);
+}
+
+static struct native_gather *
+gather_new(const struct evd_send_args *args)
+{
+	uint32_t n = (uint32_t)args->n_aliases;
+	struct native_gather *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->answers = answers_new(n, args->n_wanted && args->n_wanted < n
+					    ? (uint32_t)args->n_wanted
+					    : n);
+	g->event = strdup(args->reply_event);
+	if (g->answers)
+		g->aliases = calloc(n, sizeof(*g->aliases));
+	for (uint32_t i = 0; g->aliases && i < n; i++) {
+		g->aliases[i] = strdup(args->aliases[i]);
+		if (!g->aliases[i])
+			break;
+	}
+	if (g->event && g->aliases && g->aliases[n - 1])
+		return g;
+	native_gather_free(g);
+	return NULL;
+}
+
+static void
+ask_all(struct native *n, struct native_gather *g, const struct msg *m,
+	uint32_t timeout_ms)
+{
+	for (uint32_t i = 0; i < g->answers->n; i++) {
+		struct msg *copy = msg_clone(&n->sched->pool, m);
+
+		if (copy) {
+			copy->to = alias_holder(&n->sched->kernel->aliases,
+				g->aliases[i], strlen(g->aliases[i]));
+			copy->deadline_ns = native_deadline(n);
+		}
+		answers_ask(g->answers, i, n->session, copy, timeout_ms);
+	}
+}
+
+int
+native_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	struct native *n = native_of(ctx);
+	struct native_gather *g;
+	struct evd_send_args own;
+	struct msg *m;
+	int r = take_args(args, &own);
+
+	if (!r && (!own.n_aliases || own.n_aliases > ANSWERS_MAX || own.key ||
+			  !is_reply_event(own.reply_event)))
+		r = -EINVAL;
+	if (!r)
+		r = make(n, &own, &m);
+	if (r)
+		return r;
+	g = gather_new(&own);
+	if (g)
+		ask_all(n, g, m, own.timeout_ms);
+	msg_free(&n->sched->pool, m);
+	if (!g)
+		return -ENOMEM;
+	if (answers_are_over(g->answers)) {
+		native_gather_free(g);
+		return -ENOENT;
+	}
+	list_append(&n->gathers, &g->link);
+	return 0;
+}
+
+struct native_gather *
+native_gather_take(struct native *n, uint64_t token, const struct msg *reply)
+{
+	struct answers *a = answers_take(token, reply);
+
+	if (!answers_are_over(a))
+		return NULL;
+	answers_close(a, n->session);
+	LIST_FOREACH (node, &n->gathers) {
+		struct native_gather *g =
+			container_of(node, struct native_gather, link);
+
+		if (g->answers == a)
+			return g;
+	}
+	return NULL;
+}
+
+int
+native_answer(struct evd_ctx *ctx, size_t i, struct evd_ctx_answer *answer)
+{
+	const struct native_gather *g = native_of(ctx)->gathered;
+	const struct answer *a;
+
+	if (!g || i >= g->answers->n)
+		return -ERANGE;
+	a = &g->answers->at[i];
+	*answer = (struct evd_ctx_answer){
+		.alias = g->aliases[i],
+		.status = a->status,
+		.data = a->data ? a->data : "",
+		.size = a->size,
+	};
+	return 0;
+}
+
+/* ---- receiving --------------------------------------------------------- */
+
+const void *
+native_header(struct evd_ctx *ctx, const char *name, size_t *size)
+{
+	const struct msg *m = native_of(ctx)->current;
+	struct header h;
+
+	*size = 0;
+	if (!m || !headers_find(msg_headers(m), m->headers_size, name,
+			  strlen(name), &h))
+		return NULL;
+	*size = h.size;
+	return h.value;
+}
+
+int
+native_stash(struct evd_ctx *ctx)
+{
+	struct native *n = native_of(ctx);
+	int r = n->current ? session_may_stash(n->session, n->current)
+			   : -EINVAL;
+
+	n->stashed = !r;
+	return r == SCHED_E_FULL ? -EAGAIN : r;
+}
+
+int
+native_unstash(struct evd_ctx *ctx)
+{
+	return (int)session_unstash(native_of(ctx)->session);
+}
+
+void
+native_become(struct evd_ctx *ctx, const struct evd_handler *handlers, size_t n)
+{
+	native_of(ctx)->first = handlers;
+	native_of(ctx)->n_first = handlers ? n : 0;
+}
+
+void
+native_send_deinit(struct native *n)
+{
+	LIST_FOREACH (node, &n->gathers)
+		native_gather_free(
+			container_of(node, struct native_gather, link));
+}
