@@ -28,7 +28,8 @@ enum field {
 	F_KEY = 19,
 	F_DEADLINE_MS = 20,
 	F_FORWARD = 21,
-	F_LAST = F_FORWARD,
+	F_DUE_NS = 23,
+	F_LAST = F_DUE_NS,
 };
 
 enum { FRAME_ENVELOPES_TAG = 1 << 3 | WIRE_BYTES };
@@ -106,6 +107,9 @@ set_number(struct envelope *e, uint32_t field, uint64_t value)
 		return 0;
 	case F_DEADLINE_MS:
 		e->deadline_ms = (uint32_t)value;
+		return 0;
+	case F_DUE_NS:
+		e->due_ns = value;
 		return 0;
 	case F_FORWARD:
 		e->forward = value;
@@ -354,14 +358,15 @@ put_far(uint8_t *p, const struct envelope *e)
 		p += e->key_size;
 	}
 	p = put_far_number(p, F_DEADLINE_MS, e->deadline_ms);
-	return put_far_number(p, F_FORWARD, e->forward);
+	p = put_far_number(p, F_FORWARD, e->forward);
+	return put_far_number(p, F_DUE_NS, e->due_ns);
 }
 
 static inline bool
 has_far(const struct envelope *e)
 {
 	return e->late_ns | e->priority | e->ttl_ms | e->key_size |
-	       e->deadline_ms | e->forward;
+	       e->deadline_ms | e->forward | e->due_ns;
 }
 
 /* The fields that a plain post or delivery does not have. */
@@ -441,7 +446,7 @@ far_size(const struct envelope *e)
 
 	return far_number_size(e->late_ns) + far_number_size(e->priority) +
 	       far_number_size(e->ttl_ms) + far_number_size(e->deadline_ms) +
-	       far_number_size(e->forward) +
+	       far_number_size(e->forward) + far_number_size(e->due_ns) +
 	       (key ? 2 + varint_size(key) + key : 0);
 }
 

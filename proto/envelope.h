@@ -14,11 +14,11 @@ enum {
 	ENVELOPE_EVENT_MAX = 127,
 	ENVELOPE_HEADERS_MAX = 16384, /* encoded bytes of all headers */
 	/* bytes that the fields beside payload, names and headers can take */
-	ENVELOPE_ROOM = 192,
+	ENVELOPE_ROOM = 208,
 };
 
 struct envelope {
-	uint64_t to, seq, call, re, id, from, late_ns, forward;
+	uint64_t to, seq, call, re, id, from, late_ns, forward, due_ns;
 	uint32_t status, timeout_ms, flags, attempt, ttl_ms, deadline_ms;
 	uint8_t level;
 	uint8_t event_size;

@@ -250,7 +250,8 @@ gap_matches(const struct calendar *c, const struct zone_span *span)
 	return local_next(c, from) < from + jump * US_PER_S;
 }
 
-/* The next in @span from the instant @from_us on; INT64_MAX: none. */
+/* The next by the offset of @span from the instant @from_us on, though it may
+ * lie behind its end; INT64_MAX: none at all. */
 static int64_t
 span_next(
 	const struct calendar *c, const struct zone_span *span, int64_t from_us)
@@ -263,12 +264,7 @@ span_next(
 		local < (span->from + span->before) * US_PER_S)
 		local = (span->from + span->before) * US_PER_S;
 	next = local_next(c, local);
-	if (next == INT64_MAX)
-		return next;
-	next -= offset;
-	if (span->until != INT64_MAX && next >= span->until * US_PER_S)
-		return INT64_MAX;
-	return next;
+	return next == INT64_MAX ? next : next - offset;
 }
 
 static int64_t
@@ -292,11 +288,14 @@ calendar_next(const struct calendar *c, int64_t after_us, int64_t *next_us)
 			return true;
 		}
 		*next_us = span_next(c, &span, from);
-		if (*next_us != INT64_MAX)
-			return true;
-		if (span.until == INT64_MAX)
+		if (*next_us == INT64_MAX)
 			return false;
-		from = span.until * US_PER_S;
+		if (span.until == INT64_MAX || *next_us < span.until * US_PER_S)
+			return true;
+		/* No offset makes it come earlier than by two days. */
+		from = *next_us - 2 * US_PER_DAY;
+		if (from < span.until * US_PER_S)
+			from = span.until * US_PER_S;
 	}
 	return false;
 }

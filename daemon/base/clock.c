@@ -27,7 +27,15 @@ system_wall(const struct clock_source *c)
 	return read_ns(CLOCK_REALTIME);
 }
 
-const struct clock_source clock_system = {system_monotonic, system_wall};
+static uint64_t
+system_boot(const struct clock_source *c)
+{
+	(void)c;
+	return read_ns(CLOCK_BOOTTIME);
+}
+
+const struct clock_source clock_system = {
+	system_monotonic, system_wall, system_boot};
 
 static uint64_t
 fake_monotonic(const struct clock_source *c)
@@ -41,11 +49,22 @@ fake_wall(const struct clock_source *c)
 	return container_of(c, struct clock_fake, source)->wall_ns;
 }
 
+static uint64_t
+fake_boot(const struct clock_source *c)
+{
+	const struct clock_fake *fake =
+		container_of(c, struct clock_fake, source);
+
+	return fake->monotonic_ns + fake->suspended_ns;
+}
+
 void
 clock_fake_init(struct clock_fake *c)
 {
 	c->source.monotonic_ns = fake_monotonic;
 	c->source.wall_ns = fake_wall;
+	c->source.boot_ns = fake_boot;
+	c->suspended_ns = 0;
 	c->monotonic_ns = 1000ull * NS_PER_S;
 	c->wall_ns = 1800000000ull * NS_PER_S;
 }
@@ -54,5 +73,12 @@ void
 clock_fake_advance(struct clock_fake *c, uint64_t ns)
 {
 	c->monotonic_ns += ns;
+	c->wall_ns += ns;
+}
+
+void
+clock_fake_suspend(struct clock_fake *c, uint64_t ns)
+{
+	c->suspended_ns += ns;
 	c->wall_ns += ns;
 }

@@ -8,6 +8,8 @@ enum { NS_PER_US = 1000, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
 struct clock_source {
 	uint64_t (*monotonic_ns)(const struct clock_source *c);
 	uint64_t (*wall_ns)(const struct clock_source *c); /* since the epoch */
+	/* monotonic, but goes on while the machine is suspended */
+	uint64_t (*boot_ns)(const struct clock_source *c);
 };
 
 extern const struct clock_source clock_system;
@@ -24,10 +26,18 @@ clock_wall(const struct clock_source *c)
 	return c->wall_ns(c);
 }
 
+static inline uint64_t
+clock_boot(const struct clock_source *c)
+{
+	return c->boot_ns(c);
+}
+
 /* A clock that moves when told to. */
 struct clock_fake {
 	struct clock_source source;
 	uint64_t monotonic_ns, wall_ns;
+	uint64_t suspended_ns; /* by so much the boot clock is ahead */
 };
 void clock_fake_init(struct clock_fake *c);
-void clock_fake_advance(struct clock_fake *c, uint64_t ns); /* both clocks */
+void clock_fake_advance(struct clock_fake *c, uint64_t ns); /* all clocks */
+void clock_fake_suspend(struct clock_fake *c, uint64_t ns);

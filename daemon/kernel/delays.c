@@ -1,221 +1,369 @@
+/* Delays: life of one, from being set to its event. See delays.h. */
 #include "kernel/delays.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/calendar.h"
 #include "base/err.h"
 #include "base/fault.h"
-#include "kernel/idle.h"
+#include "base/log.h"
 #include "kernel/sched.h"
 
-enum { SCHED_BITS = 6, SLOT_BITS = 24, SLOT_MASK = (1 << SLOT_BITS) - 1 };
+enum {
+	AGAIN_MS = 10, /* without memory for its event */
+	GUARD_S = 3 * 3600,
+};
 
-void
-delays_init(struct delays *d, unsigned sched)
+_Static_assert(sizeof(struct delay) == 88, "a million of them count");
+
+/* ---- when --------------------------------------------------------------- */
+
+static struct timers *
+wheel(struct sched *s, const struct delay *delay)
 {
-	memset(d, 0, sizeof(*d));
-	d->sched = sched;
+	switch (delay_clock(delay)) {
+	case DELAY_WALL:
+		return &s->wall_timers;
+	case DELAY_BOOTTIME:
+		return s->boot_timers;
+	case DELAY_MONOTONIC:
+	case DELAY_CLOCKS:
+		break;
+	}
+	return &s->timers;
 }
 
-static uint32_t
-slot_of(uint64_t id)
+uint64_t
+delay_now(const struct sched *s, enum delay_clock clock)
 {
-	return (uint32_t)(id >> SCHED_BITS) & SLOT_MASK;
+	switch (clock) {
+	case DELAY_WALL:
+		return clock_wall(s->kernel->clock);
+	case DELAY_BOOTTIME:
+		return clock_boot(s->kernel->clock);
+	case DELAY_MONOTONIC:
+	case DELAY_CLOCKS:
+		break;
+	}
+	return clock_now(s->kernel->clock);
 }
 
-/* Free slots form a list of odd numbers in place of pointers. */
+uint64_t
+delay_due_wall_ns(const struct sched *s, const struct delay *delay)
+{
+	uint64_t due = delay_due_ns(delay), now, wall;
+
+	if (delay_clock(delay) == DELAY_WALL)
+		return due;
+	now = delay_now(s, delay_clock(delay));
+	wall = clock_wall(s->kernel->clock);
+	if (due > now)
+		return due - now < UINT64_MAX - wall ? wall + (due - now)
+						     : UINT64_MAX;
+	return wall > now - due ? wall - (now - due) : 0;
+}
+
+static uint64_t
+sum(uint64_t a, uint64_t b)
+{
+	return b < UINT64_MAX - a ? a + b : UINT64_MAX;
+}
+
+/* The roundest number in [@due, @due + @slack], which other delays with slack
+ * find, too. */
+static uint64_t
+coalesced(uint64_t due, uint64_t slack)
+{
+	uint64_t limit = sum(due, slack), apart = due ^ limit;
+
+	if (!apart)
+		return due;
+	return limit & ~((UINT64_C(1) << (63 - __builtin_clzll(apart))) - 1);
+}
+
+static void
+arm(struct sched *s, struct delay *delay, uint64_t due_ns)
+{
+	struct delay_more *more = delay->more;
+
+	if (more) {
+		more->due_ns = due_ns;
+		if (more->slack_ns)
+			due_ns = coalesced(due_ns, more->slack_ns);
+	}
+	timers_add(wheel(s, delay), &delay->timer, due_ns);
+}
+
+/* The calendar's next time after @after_ns, or 0: there is none. */
+static uint64_t
+calendar_after(const struct calendar *c, uint64_t after_ns)
+{
+	int64_t next;
+
+	if (!calendar_next(c, (int64_t)(after_ns / NS_PER_US), &next))
+		return 0;
+	return (uint64_t)next * NS_PER_US;
+}
+
+/* ---- setting ------------------------------------------------------------ */
+
 static bool
-slot_is_free(const struct delay *entry)
+has_more(const struct delay_init *init)
 {
-	return (uintptr_t)entry & 1;
+	return init->repeat_ns || init->slack_ns || init->calendar ||
+	       init->name_size || init->headers_size || init->ttl_ns;
 }
 
 static int
-grow(struct delays *d)
+make_more(struct delay *delay, const struct delay_init *init)
 {
-	uint32_t n = d->n_slots ? d->n_slots * 2 : 64;
-	struct delay **slots;
+	struct delay_more *more;
 
-	if (n > SLOT_MASK)
+	if (!has_more(init))
+		return 0;
+	more = FAULT(delay_more)
+		       ? NULL
+		       : calloc(1, sizeof(*more) + init->name_size + 1u);
+	if (!more)
 		return err_raise(-ENOMEM);
-	slots = realloc(d->slots, n * sizeof(struct delay *));
-	if (!slots)
-		return err_raise(-ENOMEM);
-	d->slots = slots;
-	for (uint32_t i = n; i-- > d->n_slots;) {
-		slots[i] = (struct delay *)(((uintptr_t)d->free << 1) | 1);
-		d->free = i + 1;
-	}
-	d->n_slots = n;
+	delay->more = more;
+	more->repeat_ns = init->repeat_ns;
+	more->slack_ns = init->slack_ns;
+	more->ttl_ns = init->ttl_ns;
+	more->headers_size = init->headers_size;
+	more->misfire = (uint8_t)init->misfire;
+	more->name_size = init->name_size;
+	if (init->name_size)
+		memcpy(more->name, init->name, init->name_size);
+	if (init->calendar)
+		more->calendar = calendar_ref(init->calendar);
 	return 0;
 }
 
 static int
-slot_take(struct delays *d, struct delay *delay)
+make_bytes(struct delay *delay, const struct delay_init *init)
 {
-	uint32_t slot;
-	int r;
+	size_t size = (size_t)init->event_size + 1 + init->size + 1 +
+		      init->headers_size;
+	uint8_t *p = delay->few;
 
-	if (!d->free) {
-		r = grow(d);
-		if (r)
-			return err_pass(r);
+	if (size > DELAY_FEW) {
+		p = FAULT(delay_bytes) ? NULL : malloc(size);
+		if (!p)
+			return err_raise(-ENOMEM);
+		delay->apart = p;
+		delay->timer.b |= DELAY_APART;
 	}
-	slot = d->free - 1;
-	d->free = (uint32_t)((uintptr_t)d->slots[slot] >> 1);
-	d->slots[slot] = delay;
-	d->n++;
-	delay->id = (++d->last << (SLOT_BITS + SCHED_BITS)) |
-		    ((uint64_t)slot << SCHED_BITS) | d->sched;
+	delay->timer.c = init->event_size;
+	delay->timer.size = init->size;
+	memcpy(p, init->event, init->event_size);
+	p += init->event_size;
+	*p++ = 0;
+	if (init->size)
+		memcpy(p, init->data, init->size);
+	p += init->size;
+	*p++ = 0;
+	if (init->headers_size)
+		memcpy(p, init->headers, init->headers_size);
 	return 0;
-}
-
-static void
-slot_give(struct delays *d, struct delay *delay)
-{
-	uint32_t slot = slot_of(delay->id);
-
-	d->slots[slot] = (struct delay *)(((uintptr_t)d->free << 1) | 1);
-	d->free = slot + 1;
-	d->n--;
-}
-
-static struct delay *
-delay_find(struct delays *d, uint64_t id)
-{
-	uint32_t slot = slot_of(id);
-	struct delay *delay;
-
-	if (!id || slot >= d->n_slots)
-		return NULL;
-	delay = d->slots[slot];
-	return !slot_is_free(delay) && delay->id == id ? delay : NULL;
-}
-
-struct delay *
-delays_next(struct delays *d, uint64_t after)
-{
-	for (uint32_t i = after ? slot_of(after) + 1 : 0; i < d->n_slots; i++)
-		if (!slot_is_free(d->slots[i]))
-			return d->slots[i];
-	return NULL;
-}
-
-static void
-owner_lost(struct session *owner)
-{
-	owner->n_timers--;
-	idle_look(owner);
-}
-
-/* Everything but its message, which the caller has taken. */
-static void
-delay_free(struct sched *s, struct delay *delay)
-{
-	struct session *owner;
-
-	timers_remove(
-		delay->wall ? &s->wall_timers : &s->timers, &delay->timer);
-	if (delay->owned.next) {
-		list_remove(&delay->owned);
-		owner = session_find(s->kernel, delay->owner);
-		if (owner)
-			owner_lost(owner);
-	}
-	if (delay->alias)
-		alias_unref(&s->kernel->aliases, delay->alias);
-	s->delays.size -= delay->size;
-	slot_give(&s->delays, delay);
-	free(delay);
 }
 
 /* An alias must be held when the delay is set: a name mistyped is told now. */
 static int
-delay_aim(struct sched *s, struct delay *delay, const struct delay_init *init)
+make_target(struct sched *s, struct delay *delay, const struct delay_init *init)
 {
 	struct aliases *aliases = &s->kernel->aliases;
 
-	if (!init->alias)
+	if (!init->alias) {
+		delay->to = init->to;
 		return 0;
+	}
 	if (!alias_holder(aliases, init->alias, init->alias_size))
 		return DELAY_E_NO_ALIAS;
 	delay->alias = alias_ref(aliases, init->alias, init->alias_size);
-	return delay->alias ? 0 : err_raise(-ENOMEM);
+	if (!delay->alias)
+		return err_raise(-ENOMEM);
+	delay->timer.b |= DELAY_ALIAS;
+	return 0;
 }
 
+static int
+make_wheel(struct sched *s, enum delay_clock clock)
+{
+	if (clock != DELAY_BOOTTIME || s->boot_timers)
+		return 0;
+	s->boot_timers =
+		FAULT(delay_wheel) ? NULL : malloc(sizeof(*s->boot_timers));
+	if (!s->boot_timers)
+		return err_raise(-ENOMEM);
+	timers_init(s->boot_timers, clock_boot(s->kernel->clock));
+	return 0;
+}
+
+static uint64_t
+charge_of(const struct delay *delay)
+{
+	return (uint64_t)delay->timer.size +
+	       (delay->more ? delay->more->headers_size : 0);
+}
+
+/* What it holds, but for its slot. */
+static void
+drop_parts(struct sched *s, struct delay *delay)
+{
+	if (delay->timer.b & DELAY_ALIAS)
+		alias_unref(&s->kernel->aliases, delay->alias);
+	if (delay->timer.b & DELAY_APART)
+		free(delay->apart);
+	if (!delay->more)
+		return;
+	if (delay->more->calendar)
+		calendar_unref(delay->more->calendar);
+	free(delay->more);
+}
+
+static void
+delay_free(struct sched *s, struct delay *delay)
+{
+	struct delays *d = &s->delays;
+	struct delay_more *more = delay->more;
+
+	if (timer_is_armed(&delay->timer))
+		timers_remove(wheel(s, delay), &delay->timer);
+	if (delay->timer.b & DELAY_LISTED)
+		delay_list_out(s, delay);
+	if (more && more->calendar)
+		d->n_calendars--;
+	if (more && more->name_size)
+		delay_names_remove(s, delay);
+	d->size -= charge_of(delay);
+	if (more || (delay->timer.b & (DELAY_ALIAS | DELAY_APART)))
+		drop_parts(s, delay);
+	delay_slot_give(d, delay);
+}
+
+static int
+make_parts(struct sched *s, struct delay *delay, const struct delay_init *init)
+{
+	int r = make_target(s, delay, init);
+
+	if (!r)
+		r = make_more(delay, init);
+	if (!r)
+		r = make_bytes(delay, init);
+	if (!r)
+		r = make_wheel(s, init->clock);
+	if (!r && init->name_size)
+		r = delay_names_add(s, delay);
+	return r;
+}
+
+/* A pending delay that is armed nowhere yet. */
 static int
 delay_make(struct sched *s, struct session *owner,
 	const struct delay_init *init, struct delay **out)
 {
 	struct delay *delay;
-	int r;
+	int r = delay_slot_take(&s->delays, &delay);
 
-	if (s->delays.n >= s->kernel->limits.max_timers)
-		return DELAY_E_LIMIT;
-	delay = FAULT(delay_make) ? NULL : calloc(1, sizeof(*delay));
-	if (!delay)
-		return err_raise(-ENOMEM);
-	r = delay_aim(s, delay, init);
-	if (!r)
-		r = slot_take(&s->delays, delay);
+	if (r)
+		return err_pass(r);
+	delay->timer.type = TIMER_DELAY;
+	delay->timer.a = init->calendar ? DELAY_WALL : (uint8_t)init->clock;
+	delay->timer.b = init->by_alias ? DELAY_BY_ALIAS : 0;
+	if (init->schedule)
+		delay->timer.b |= DELAY_SCHEDULE;
+	if (init->urgent)
+		delay->timer.b |= DELAY_URGENT;
+	delay->owner = owner ? owner->id : init->owner;
+	delay->more = NULL;
+	r = make_parts(s, delay, init);
 	if (r) {
-		if (delay->alias)
-			alias_unref(&s->kernel->aliases, delay->alias);
-		free(delay);
+		drop_parts(s, delay);
+		delay_slot_give(&s->delays, delay);
 		return r;
 	}
-	delay->owner = owner ? owner->id : 0;
-	delay->repeat_ns = init->repeat_ns;
-	delay->wall = init->wall;
-	delay->timer.type = TIMER_DELAY;
+	if (owner && !init->alias && init->to == owner->id)
+		delay->timer.b |= DELAY_SELF;
+	if (owner)
+		delay_list_in(&s->delays, owner, delay);
+	s->delays.size += charge_of(delay);
+	s->delays.n_calendars += init->calendar != NULL;
 	*out = delay;
 	return 0;
 }
 
+/* The one that goes when @init comes. */
+static uint64_t
+namesake(struct sched *s, const struct session *owner,
+	const struct delay_init *init)
+{
+	const struct alias *alias = NULL;
+
+	if (!init->name_size)
+		return 0;
+	if (init->by_alias) {
+		alias = alias_find(
+			&s->kernel->aliases, init->alias, init->alias_size);
+		if (!alias)
+			return 0;
+	}
+	return delay_named(s, owner ? owner->id : init->owner, alias,
+		init->name, init->name_size);
+}
+
 int
 delay_set(struct sched *s, struct session *owner, const struct delay_init *init,
-	struct msg *m, uint64_t *id)
+	uint64_t *id, uint64_t *replaced)
 {
+	uint64_t due = init->due_ns, old = namesake(s, owner, init);
+	uint64_t size = (uint64_t)init->size + init->headers_size;
 	struct delay *delay;
 	int r;
 
-	if (msg_charge(m) > DELAYS_SIZE_MAX - s->delays.size)
+	if (s->delays.n >= s->kernel->limits.max_timers + (old != 0) ||
+		size > DELAYS_SIZE_MAX - s->delays.size)
 		return DELAY_E_LIMIT;
+	if (init->calendar) {
+		due = calendar_after(
+			init->calendar, clock_wall(s->kernel->clock));
+		if (!due)
+			return DELAY_E_NEVER;
+	}
 	r = delay_make(s, owner, init, &delay);
 	if (r)
 		return r;
-	delay->size = msg_charge(m);
-	s->delays.size += delay->size;
-	if (owner && !init->alias && init->to == owner->id) {
-		list_append(&owner->delays, &delay->owned);
-		owner->n_timers++;
-	}
-	m->to = init->to;
-	m->from = delay->owner;
-	m->flags |= MSG_ADMITTED | MSG_DELAYED;
-	if (!m->id)
-		m->id = sched_id(s);
-	delay->msg = m;
+	if (old)
+		delay_cancel(s, old);
 	s->counters.accepted++;
-	timers_add(delay->wall ? &s->wall_timers : &s->timers, &delay->timer,
-		init->due_ns);
+	arm(s, delay, due);
 	if (id)
 		*id = delay->id;
+	if (replaced)
+		*replaced = old;
 	return 0;
+}
+
+/* ---- taking back -------------------------------------------------------- */
+
+static void
+cancelled(struct sched *s, struct delay *delay)
+{
+	delay_free(s, delay);
+	s->counters.cancelled++;
 }
 
 int
 delay_cancel(struct sched *s, uint64_t id)
 {
 	struct delay *delay = delay_find(&s->delays, id);
-	struct msg *m;
 
 	if (!delay)
 		return DELAY_E_FIRED;
-	m = delay->msg;
-	delay_free(s, delay);
-	msg_end(s, NULL, m, MSG_END_CANCELLED, EVD_STATUS_CANCELLED, NULL);
+	cancelled(s, delay);
 	return 0;
 }
 
@@ -228,78 +376,273 @@ delay_owner(struct sched *s, uint64_t id)
 }
 
 void
-delays_cancel_owned(struct sched *s, struct session *owner)
+delays_cancel_owned(struct sched *s, struct session *owner, bool schedule)
 {
-	while (!list_is_empty(&owner->delays))
-		delay_cancel(
-			s, container_of(owner->delays.next, struct delay, owned)
-				   ->id);
+	struct delay *delay, *next;
+
+	if (!owner->n_timers && !schedule)
+		return; /* it may have set many for others */
+	if (schedule && !owner->n_timers && !owner->spec)
+		return;
+	delay = delays_next_of(&s->delays, owner, NULL);
+	for (; delay; delay = next) {
+		next = delays_next_of(&s->delays, owner, delay);
+		if ((delay->timer.b & DELAY_SELF) &&
+			(schedule || !(delay->timer.b & DELAY_SCHEDULE)))
+			cancelled(s, delay);
+	}
+}
+
+uint32_t
+delays_cancel_all(struct sched *s, struct session *owner)
+{
+	struct delay *delay = delays_next_of(&s->delays, owner, NULL), *next;
+	uint32_t n = 0;
+
+	for (; delay; delay = next) {
+		next = delays_next_of(&s->delays, owner, delay);
+		if (delay->timer.b & DELAY_SCHEDULE)
+			continue;
+		cancelled(s, delay);
+		n++;
+	}
+	return n;
+}
+
+uint32_t
+delays_cancel_alias(struct sched *s, const char *name, size_t size)
+{
+	struct alias *alias = alias_find(&s->kernel->aliases, name, size);
+	uint64_t holder = alias ? atomic_load(&alias->holder) : 0, id = 0;
+	struct delay *delay;
+	uint32_t n = 0;
+
+	while (alias && (delay = delays_next(&s->delays, id))) {
+		id = delay->id;
+		if (delay->timer.b & DELAY_SCHEDULE)
+			continue;
+		if (delay->timer.b & DELAY_ALIAS ? delay->alias != alias
+						 : delay->to != holder)
+			continue;
+		cancelled(s, delay);
+		n++;
+	}
+	return n;
+}
+
+/* ---- changing ----------------------------------------------------------- */
+
+static int
+change_repeat(struct delay *delay, uint64_t repeat_ns)
+{
+	if (delay->more && delay->more->calendar)
+		return DELAY_E_CALENDAR;
+	if (!delay->more) {
+		delay->more = calloc(1, sizeof(*delay->more) + 1);
+		if (!delay->more)
+			return err_raise(-ENOMEM);
+		delay->more->due_ns = delay->timer.due_ns;
+	}
+	delay->more->repeat_ns = repeat_ns;
+	return 0;
+}
+
+int
+delay_adjust(struct sched *s, uint64_t id, const struct delay_change *change)
+{
+	struct delay *delay = delay_find(&s->delays, id);
+	uint64_t due = change->due_ns;
+	int r;
+
+	if (!delay)
+		return DELAY_E_FIRED;
+	if (change->repeat) {
+		r = change_repeat(delay, change->repeat_ns);
+		if (r)
+			return r;
+	}
+	if (!change->due)
+		return 0;
+	timers_remove(wheel(s, delay), &delay->timer);
+	if (change->wall)
+		delay->timer.a = DELAY_WALL;
+	else
+		due = sum(delay_now(s, delay_clock(delay)), due);
+	arm(s, delay, due);
+	return 0;
+}
+
+void
+delays_clock_set(struct sched *s)
+{
+	const uint64_t guard = GUARD_S * (uint64_t)NS_PER_S;
+	uint64_t now = clock_wall(s->kernel->clock), id = 0;
+	struct delay *delay;
+
+	if (!s->delays.n_calendars)
+		return;
+	while ((delay = delays_next(&s->delays, id))) {
+		struct delay_more *more = delay->more;
+		uint64_t from = now, next;
+
+		id = delay->id;
+		if (!more || !more->calendar)
+			continue;
+		/* What has run does not run again when the clock is set back
+		 * by a little; set back by more it is another time. */
+		if (more->last_ns > now && more->last_ns - now <= guard)
+			from = more->last_ns;
+		next = calendar_after(more->calendar, from);
+		if (!next || next >= more->due_ns)
+			continue;
+		timers_remove(&s->wall_timers, &delay->timer);
+		arm(s, delay, next);
+	}
 }
 
 void
 delays_deinit(struct sched *s)
 {
+	struct delays *d = &s->delays;
 	struct delay *delay;
 	uint64_t id = 0;
 
-	while ((delay = delays_next(&s->delays, id))) {
+	while ((delay = delays_next(d, id))) {
 		id = delay->id;
-		delay_cancel(s, id);
+		cancelled(s, delay);
 	}
-	free(s->delays.slots);
-	s->delays.slots = NULL;
+	while (d->n_chunks)
+		free(d->chunks[--d->n_chunks]);
+	free(d->chunks);
+	free(d->names);
+	delays_init(d, d->sched);
+	free(s->boot_timers);
+	s->boot_timers = NULL;
 }
 
-/* The next due time after @now, on the grid of the first. */
+/* ---- it is due ---------------------------------------------------------- */
+
+/* Its calendar's next time; how many were missed in a row is counted. */
 static uint64_t
-next_due(const struct delay *delay, uint64_t now)
+next_by_calendar(struct delay_more *more, uint64_t now, bool missed)
 {
-	uint64_t behind = now - delay->timer.due_ns;
-	uint64_t wait = delay->repeat_ns - behind % delay->repeat_ns;
+	uint64_t from = now > more->due_ns ? now : more->due_ns;
 
-	return wait < UINT64_MAX - now ? now + wait : UINT64_MAX;
+	if (missed && more->misfire == DELAY_ALL &&
+		++more->n_missed < DELAYS_MISSED_MAX)
+		from = more->due_ns;
+	else
+		more->n_missed = 0;
+	more->last_ns = more->due_ns;
+	return calendar_after(more->calendar, from);
 }
 
-/* What goes to the mailbox now: the event itself, or of a repeating delay a
- * copy, which is an event of its own and has yet to be accepted. */
-static struct msg *
-take_event(struct sched *s, struct delay *delay)
+/* The next due time after @now, on the grid of the first; 0: none. */
+static uint64_t
+next_due(struct delay *delay, uint64_t now, bool missed)
 {
-	struct msg *m = delay->msg;
+	struct delay_more *more = delay->more;
+	uint64_t wait;
 
-	if (delay->repeat_ns) {
-		m = msg_clone(&s->pool, m);
-		if (m)
-			m->flags &= (uint8_t) ~(MSG_ADMITTED | MSG_DELAYED);
-	}
+	if (!more)
+		return 0;
+	if (more->calendar)
+		return next_by_calendar(more, now, missed);
+	if (!more->repeat_ns)
+		return 0;
+	wait = more->repeat_ns;
+	if (now > more->due_ns)
+		wait -= (now - more->due_ns) % more->repeat_ns;
+	else
+		now = more->due_ns;
+	return sum(now, wait);
+}
+
+static struct msg *
+event_of(struct sched *s, const struct delay *delay)
+{
+	const char *event = delay_event(delay);
+	const uint8_t *data = (const uint8_t *)event + delay->timer.c + 1;
+	uint32_t size = delay->timer.size;
+	struct msg *m = msg_new(&s->pool,
+		&(struct msg_init){
+			.event = event,
+			.event_size = delay->timer.c,
+			.data = data,
+			.size = size,
+			.headers = data + size + 1,
+			.headers_size =
+				delay->more ? delay->more->headers_size : 0,
+			.extra = delay->more && delay->more->ttl_ns,
+		});
+
+	if (!m)
+		return NULL;
+	m->from = delay->owner;
+	m->to = delay->timer.b & DELAY_ALIAS
+			? atomic_load(&delay->alias->holder)
+			: delay->to;
+	m->id = sched_id(s);
+	if (delay->timer.b & DELAY_URGENT)
+		m->flags |= MSG_URGENT;
+	if (m->flags & MSG_EXTRA)
+		msg_live(m, clock_now(s->kernel->clock), delay->more->ttl_ns);
 	return m;
+}
+
+/* The last event of a delay is the one accepted when it was set; those before
+ * are events of their own, which have yet to be accepted. */
+static void
+post(struct sched *s, struct msg *m)
+{
+	int r = sched_post(s, m);
+	enum msg_end end;
+
+	if (!r)
+		return;
+	end = m->flags & MSG_ADMITTED ? MSG_END_DEAD : MSG_END_REFUSED;
+	msg_end(s, NULL, m, end, sched_status(r), NULL);
+}
+
+static bool
+is_missed(const struct delay *delay, uint64_t late)
+{
+	const struct delay_more *more = delay->more;
+
+	return more && more->calendar &&
+	       late > more->slack_ns + (uint64_t)DELAY_MISSED_MS * NS_PER_MS;
 }
 
 void
 delay_fire(struct sched *s, struct timer *timer)
 {
 	struct delay *delay = container_of(timer, struct delay, timer);
-	uint64_t now = delay->wall ? clock_wall(s->kernel->clock) : s->now_ns;
-	uint64_t late = now > timer->due_ns ? now - timer->due_ns : 0;
-	struct msg *m = take_event(s, delay);
-	enum msg_end end;
-	int r;
+	uint64_t now = delay_now(s, delay_clock(delay));
+	uint64_t due = delay_due_ns(delay), next;
+	uint64_t late = now > due ? now - due : 0;
+	bool missed = is_missed(delay, late);
+	bool skip = missed && delay->more->misfire == DELAY_SKIP;
+	struct msg *m = skip ? NULL : event_of(s, delay);
 
+	if (!skip && !m) { /* out of memory: nothing else ends it, so again */
+		timers_add(
+			wheel(s, delay), timer, sum(now, AGAIN_MS * NS_PER_MS));
+		return;
+	}
 	if (m) {
 		m->late_ns = late;
-		if (delay->alias)
-			m->to = atomic_load(&delay->alias->holder);
+		m->timer.due_ns = clock_wall(s->kernel->clock) - late;
 	}
-	if (delay->repeat_ns)
-		timers_add(delay->wall ? &s->wall_timers : &s->timers, timer,
-			next_due(delay, now));
-	else
+	next = next_due(delay, now, missed);
+	if (next)
+		arm(s, delay, next);
+	else if (m)
 		delay_free(s, delay);
+	else
+		cancelled(s, delay);
 	if (!m)
-		return; /* out of memory: this round of a repeating one */
-	r = sched_post(s, m);
-	if (!r)
 		return;
-	end = m->flags & MSG_ADMITTED ? MSG_END_DEAD : MSG_END_REFUSED;
-	msg_end(s, NULL, m, end, sched_status(r), NULL);
+	if (!next)
+		m->flags |= MSG_ADMITTED | MSG_DELAYED;
+	post(s, m);
 }

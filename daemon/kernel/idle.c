@@ -81,7 +81,8 @@ void
 idle_ran(struct sched *sched, struct session *s)
 {
 	s->kin->busy_ns = sched->now_ns;
-	if (!s->spec || !s->spec->collect || s->aliases || !idle_is(s))
+	if (!s->spec || !s->spec->collect || s->spec->n_schedules ||
+		s->aliases || !idle_is(s))
 		return;
 	log_debug("session.unreferenced", "session_id=%" PRIu64, s->id);
 	session_stop_for(s, EXIT_UNREFERENCED);

@@ -36,10 +36,12 @@ kernel_init(struct kernel *k, const struct kernel_limits *limits,
 	if (!k->sessions.chunks)
 		return err_raise(-ENOMEM);
 	pthread_mutex_init(&k->sessions.lock, NULL);
+	zones_init(&k->zones);
 	epoch_init(&k->epoch);
 	r = aliases_init(&k->aliases, &k->epoch);
 	if (r) {
 		epoch_deinit(&k->epoch);
+		zones_deinit(&k->zones);
 		free(k->sessions.chunks);
 		return err_fold(r);
 	}
@@ -59,5 +61,6 @@ kernel_deinit(struct kernel *k)
 		free(chunk);
 	}
 	free(k->sessions.chunks);
+	zones_deinit(&k->zones);
 	pthread_mutex_destroy(&k->sessions.lock);
 }

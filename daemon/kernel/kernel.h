@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/zone.h"
 #include "kernel/alias.h"
 #include "kernel/epoch.h"
 
@@ -55,6 +56,7 @@ struct kernel {
 	struct kernel_limits limits;
 	const struct clock_source *clock;
 	uint64_t profile_ticks, profile_ns; /* at the same time */
+	struct zones zones; /* of calendars */
 	struct sched *scheds[KERNEL_LOOPS_MAX];
 	unsigned n_scheds;
 	_Atomic uint64_t late_replies;

@@ -15,6 +15,7 @@
 #include "kernel/kin.h"
 #include "kernel/queue.h"
 #include "kernel/sched.h"
+#include "kernel/schedule.h"
 #include "kernel/slots.h"
 #include "kernel/supervise.h"
 #include "kernel/tie.h"
@@ -108,7 +109,6 @@ prepare(struct sched *sched, const struct session_ops *ops,
 	s->ops = ops;
 	s->state = state;
 	s->life = SESSION_STARTING;
-	list_init(&s->delays);
 	mailbox_init(&s->box, spec ? spec->max_events : SPEC_MAX_EVENTS,
 		spec ? spec->max_bytes : SPEC_MAX_BYTES);
 	s->box.born_s = (uint32_t)(sched->now_ns / NS_PER_S);
@@ -135,6 +135,7 @@ static void
 settle_in(struct session *s)
 {
 	take_aliases(s);
+	schedule_arm(s);
 	if (s->life != SESSION_STARTING)
 		return;
 	if (s->ops != &group_ops)
@@ -378,7 +379,7 @@ drop_state(struct session *s, bool crashed)
 		session_end_call(s, call); /* what comes now is late */
 	s->incarnation++;
 	s->run = SESSION_IDLE;
-	delays_cancel_owned(sched, s);
+	delays_cancel_owned(sched, s, false);
 	mailbox_unstash(&s->box); /* it does not remember what for */
 	if (m) {
 		s->counters.leased--;
@@ -443,6 +444,7 @@ retire(struct session *s)
 	sched->leaving = name; /* for its dead letters */
 	if (s->kin)
 		kin_ended(s);
+	delays_cancel_owned(sched, s, true);
 	drop_aliases(s);
 	if (s->profile)
 		s->profile->gone(sched, s);
@@ -678,6 +680,7 @@ session_restart(struct session *s, struct session_spec *spec)
 		queue_configure(s);
 		kin_join(s);
 	}
+	schedule_arm(s);
 	drop_other_aliases(s, s->spec);
 	take_aliases(s);
 	if (s->life == SESSION_STARTING)

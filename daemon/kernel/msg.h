@@ -46,7 +46,9 @@ enum msg_level {
 };
 
 struct msg {
-	struct timer timer; /* the queue link is timer.next, see msg_next() */
+	/* The queue link is timer.next, see msg_next(); timer.due_ns is when
+	 * it was due, see msg_due_ns(). */
+	struct timer timer;
 	uint64_t id;
 	uint64_t from;         /* session, 0: none */
 	uint64_t to;           /* session */
@@ -99,6 +101,14 @@ static inline void
 msg_link(struct msg *m, struct msg *next)
 {
 	m->timer.next = (struct timer *)next;
+}
+
+/* When an event that a delay fired was due, by the wall clock; 0: it was none.
+ */
+static inline uint64_t
+msg_due_ns(const struct msg *m)
+{
+	return m->timer.due_ns;
 }
 
 static inline const uint8_t *

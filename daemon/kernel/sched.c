@@ -12,12 +12,6 @@
 #include "kernel/dead.h"
 #include "kernel/queue.h"
 #include "kernel/idle.h"
-#include "kernel/kin.h"
-#include "kernel/supervise.h"
-
-enum {
-	FIRE_MAX = 2048, /* timers in one turn */
-};
 
 int
 sched_init(struct sched *s, struct kernel *k, unsigned index,
@@ -597,51 +591,6 @@ take_inbox(struct sched *s)
 	}
 }
 
-static void
-fire(struct sched *s, struct timer *timer)
-{
-	switch (timer->type) {
-	case TIMER_CALL:
-		sched_call_expired(s, container_of(timer, struct call, timer));
-		break;
-	case TIMER_DELAY:
-		delay_fire(s, timer);
-		break;
-	case TIMER_RESTART:
-		supervise_due(
-			s, container_of(timer, struct session_health, timer));
-		break;
-	case TIMER_IDLE:
-		idle_due(s, container_of(timer, struct kin, idle));
-		break;
-	case TIMER_TEAM:
-		team_due(s, container_of(timer, struct kin, team));
-		break;
-	}
-}
-
-/* Up to FIRE_MAX of them: true if there may be more that are due. */
-static bool
-fire_timers(struct sched *s)
-{
-	unsigned left = FIRE_MAX;
-	struct timer *timer;
-	uint64_t wall;
-
-	while (left && (timer = timers_expire(&s->timers, s->now_ns))) {
-		fire(s, timer);
-		left--;
-	}
-	if (!s->wall_timers.n)
-		return !left;
-	wall = clock_wall(s->kernel->clock);
-	while (left && (timer = timers_expire(&s->wall_timers, wall))) {
-		fire(s, timer);
-		left--;
-	}
-	return !left;
-}
-
 void
 sched_enqueue(struct sched *s, struct session *t)
 {
@@ -669,7 +618,7 @@ sched_turn(struct sched *s)
 	if (s->profile.ops)
 		s->profile.ops->lap(s);
 	take_inbox(s);
-	more = fire_timers(s);
+	more = sched_fire_timers(s);
 	while (left > 0 && (t = s->run_head)) {
 		s->run_head = t->next;
 		s->n_runnable--;
@@ -679,22 +628,6 @@ sched_turn(struct sched *s)
 	epoch_quiescent(&s->kernel->epoch, &s->reader);
 	return more || s->run_head ||
 	       atomic_load_explicit(&s->inbox, memory_order_relaxed);
-}
-
-uint64_t
-sched_next_ns(const struct sched *s)
-{
-	uint64_t next = timers_next_ns(&s->timers);
-	uint64_t wall, wall_now, now;
-
-	if (!s->wall_timers.n)
-		return next;
-	wall = timers_next_ns(&s->wall_timers);
-	wall_now = clock_wall(s->kernel->clock);
-	now = clock_now(s->kernel->clock);
-	wall = wall > wall_now ? wall - wall_now : 0;
-	wall = wall < UINT64_MAX - now ? now + wall : UINT64_MAX;
-	return wall < next ? wall : next;
 }
 
 bool
@@ -718,12 +651,6 @@ sched_awake(struct sched *s)
 	s->now_ns = clock_now(s->kernel->clock);
 	if (s->profile.ops)
 		s->profile.ops->lap(s);
-}
-
-void
-sched_clock_set(struct sched *s)
-{
-	timers_rebase(&s->wall_timers, clock_wall(s->kernel->clock));
 }
 
 /* ---- the end --------------------------------------------------------- */

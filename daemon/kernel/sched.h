@@ -83,8 +83,9 @@ struct sched {
 	uint64_t turns;   /* ever */
 	uint64_t next_id; /* of messages */
 	struct msg_pool pool;
-	struct timers timers;      /* monotonic */
-	struct timers wall_timers; /* of alarms: wall clock */
+	struct timers timers;       /* monotonic */
+	struct timers wall_timers;  /* of alarms: wall clock */
+	struct timers *boot_timers; /* NULL until there is one */
 	struct calls calls;
 	struct delays delays;
 	struct counters counters; /* of all sessions ever, and of delays */
@@ -198,6 +199,8 @@ void sched_stage(struct sched *s, struct sched *target, struct msg *m);
 /* @m has been given a place in the mailbox of @t: it is accepted. Last: its
  * poster, who is told, may stop @t. */
 void sched_admitted(struct sched *s, struct session *t, struct msg *m);
+/* What is due, up to a bound: true if there may be more. */
+bool sched_fire_timers(struct sched *s);
 /* Put a session on the run queue, if it is not there. */
 void sched_enqueue(struct sched *s, struct session *session);
 /* Run what @t has to do up to its budget: how many events it was. */

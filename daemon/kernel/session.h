@@ -148,7 +148,6 @@ struct session {
 		uint64_t last_id;    /* not published, dead or free: its id */
 	};
 	struct alias *aliases;         /* through alias.sibling */
-	struct list delays;            /* of its own, to itself */
 	struct session_health *health; /* NULL if it is never restarted */
 	struct ties *ties;             /* watches and links; NULL: none */
 	struct kin *kin;               /* family, idle time; NULL: neither */
@@ -157,7 +156,8 @@ struct session {
 	uint32_t incarnation; /* counts starts */
 	uint32_t n_calls;     /* outstanding */
 	uint32_t calls;       /* they, see calls_first() */
-	uint32_t n_timers;    /* delays it owns */
+	uint32_t delays;      /* it has set, see delays_next_of() */
+	uint32_t n_timers;    /* of those, to itself */
 	uint8_t run;          /* enum session_run */
 	bool queued;          /* on the run queue */
 	bool begun;           /* STARTING: start() has been called */

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/calendar.h"
 #include "base/err.h"
+#include "kernel/delays.h"
 
 struct session_spec *
 spec_new(void)
@@ -24,6 +26,7 @@ spec_new(void)
 	spec->memory_max = SPEC_MEMORY_MAX;
 	spec->handler_ms = SPEC_HANDLER_MS;
 	spec->loop = -1;
+	spec->misfire = DELAY_ONCE;
 	return spec;
 }
 
@@ -48,6 +51,11 @@ spec_free(struct session_spec *spec)
 	free(spec->rules);
 	free(spec->water_alias);
 	free(spec->dead_letter);
+	for (size_t i = 0; i < spec->n_schedules; i++) {
+		free(spec->schedules[i].event);
+		calendar_unref(spec->schedules[i].calendar);
+	}
+	free(spec->schedules);
 	free(spec->aliases);
 	free(spec->params);
 	free(spec->name);
@@ -90,6 +98,24 @@ spec_add_alias(struct session_spec *spec, const char *alias)
 		return err_raise(-ENOMEM);
 	}
 	spec->aliases[spec->n_aliases++] = copy;
+	return 0;
+}
+
+int
+spec_add_schedule(
+	struct session_spec *spec, const char *event, struct calendar *calendar)
+{
+	struct spec_schedule *bigger, item = {strdup(event), calendar};
+
+	bigger = reallocarray(
+		spec->schedules, spec->n_schedules + 1, sizeof(*bigger));
+	if (bigger)
+		spec->schedules = bigger;
+	if (!item.event || !bigger) {
+		free(item.event);
+		return err_raise(-ENOMEM);
+	}
+	spec->schedules[spec->n_schedules++] = item;
 	return 0;
 }
 

@@ -34,6 +34,14 @@ struct spec_param {
 	char *key, *value;
 };
 
+struct calendar;
+
+/* An event that comes by a calendar. */
+struct spec_schedule {
+	char *event;
+	struct calendar *calendar; /* a reference */
+};
+
 struct session_spec {
 	_Atomic uint32_t refs;
 	char *name;     /* of the file, without .conf */
@@ -46,6 +54,10 @@ struct session_spec {
 	size_t n_params;
 	uint64_t digest; /* of everything here and of the script's bytes */
 	uint64_t parent; /* session id of who spawned it; 0 */
+	/* [Schedule] */
+	struct spec_schedule *schedules; /* n_schedules of them */
+	size_t n_schedules;
+	uint8_t misfire; /* enum delay_misfire; DELAY_ONCE by default */
 	/* [Mailbox] */
 	uint32_t max_events;         /* default SPEC_MAX_EVENTS */
 	uint64_t max_bytes;          /* default SPEC_MAX_BYTES */
@@ -95,6 +107,9 @@ struct session_spec *spec_unref(struct session_spec *spec);
 const char *spec_param(const struct session_spec *spec, const char *key);
 /* Append a copy: 0 or -ENOMEM. */
 int spec_add_alias(struct session_spec *spec, const char *alias);
+/* It takes the reference to @calendar on success. */
+int spec_add_schedule(struct session_spec *spec, const char *event,
+	struct calendar *calendar);
 int spec_add_param(
 	struct session_spec *spec, const char *key, const char *value);
 

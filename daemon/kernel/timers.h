@@ -23,7 +23,9 @@ struct timer {
 	struct timer *next;
 	struct timer *link; /* the one before; NULL: not armed */
 	uint64_t due_ns;
-	uint8_t type; /* the owner's, says what it is embedded in */
+	uint8_t type;    /* the owner's, says what it is embedded in */
+	uint8_t a, b, c; /* the owner's, with whatever meaning: room that */
+	uint32_t size;   /* would be lost to alignment */
 };
 
 /* A ring of timers, first in first out; laid out as struct timer begins. */

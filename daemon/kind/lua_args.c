@@ -66,6 +66,16 @@ lua_check_data(lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size)
 	return data;
 }
 
+const char *
+lua_check_event_name(lua_State *L, int i, size_t *size)
+{
+	const char *event = luaL_checklstring(L, i, size);
+
+	luaL_argcheck(L, name_is_valid(event, *size, ENVELOPE_EVENT_MAX), i,
+		"not an event's name: 1 to 127 of A-Z a-z 0-9 _ . / -");
+	return event;
+}
+
 struct msg *
 lua_check_msg(lua_State *L, int event, int data)
 {
@@ -83,10 +93,7 @@ lua_check_init(lua_State *L, int event, int data, const struct msg_init *with)
 	size_t event_size, size;
 	struct msg *m;
 
-	init.event = luaL_checklstring(L, event, &event_size);
-	luaL_argcheck(L,
-		name_is_valid(init.event, event_size, ENVELOPE_EVENT_MAX),
-		event, "not an event's name: 1 to 127 of A-Z a-z 0-9 _ . / -");
+	init.event = lua_check_event_name(L, event, &event_size);
 	init.event_size = (uint8_t)event_size;
 	init.data = lua_check_data(L, data, number, &size);
 	init.size = (uint32_t)size;

@@ -64,6 +64,16 @@ push_answer_field(lua_State *L, const struct msg *m, bool status)
 		lua_pushinteger(L, (lua_Integer)extra->re);
 }
 
+/* Seconds since 1970; nil: no timer fired it. */
+static void
+push_due(lua_State *L, uint64_t due_ns)
+{
+	if (due_ns)
+		lua_pushnumber(L, (lua_Number)due_ns / NS_PER_S);
+	else
+		lua_pushnil(L);
+}
+
 /* Fields that few scripts ask for. */
 static int
 push_rare(lua_State *L, const struct lua_session *ls, const char *key)
@@ -104,6 +114,8 @@ event_index(lua_State *L)
 		lua_pushboolean(L, ls->is_call);
 	else if (strcmp(key, "late") == 0)
 		lua_pushnumber(L, (lua_Number)m->late_ns / NS_PER_S);
+	else if (strcmp(key, "due") == 0)
+		push_due(L, msg_due_ns(m));
 	else if (strcmp(key, "attempt") == 0)
 		lua_pushinteger(L, m->attempt + 1);
 	else

@@ -14,6 +14,7 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "kernel/delays.h"
 #include "kernel/session.h"
 #include "kind/deferred.h"
 
@@ -123,13 +124,14 @@ void lua_report(struct lua_session *ls, int status, char text[LUA_REPORT_MAX]);
 
 /* ---- what scripts see; each may raise ---------------------------------- */
 
-void lua_open_sandbox(lua_State *L);           /* lua_sandbox.c */
-void lua_open_coroutine(lua_State *L);         /* lua_coroutine.c */
-void lua_open_eventd(lua_State *L);            /* lua_api.c */
-void lua_open_time(lua_State *L, int eventd);  /* lua_time.c */
-void lua_open_spawn(lua_State *L, int eventd); /* lua_spawn.c */
-void lua_open_ties(lua_State *L, int eventd);  /* lua_ties.c */
-void lua_open_event(lua_State *L);             /* lua_event.c: pushes it */
+void lua_open_sandbox(lua_State *L);            /* lua_sandbox.c */
+void lua_open_coroutine(lua_State *L);          /* lua_coroutine.c */
+void lua_open_eventd(lua_State *L);             /* lua_api.c */
+void lua_open_time(lua_State *L, int eventd);   /* lua_time.c */
+void lua_open_timers(lua_State *L, int eventd); /* lua_timers.c */
+void lua_open_spawn(lua_State *L, int eventd);  /* lua_spawn.c */
+void lua_open_ties(lua_State *L, int eventd);   /* lua_ties.c */
+void lua_open_event(lua_State *L);              /* lua_event.c: pushes it */
 /* Push the table that is the first argument of a notice's handler. */
 void lua_push_notice(lua_State *L, const struct msg *m);
 
@@ -145,6 +147,7 @@ bool lua_path_exists(const char *path);
 /* The session that argument @i means, an alias or an id; 0: nobody. */
 uint64_t lua_check_to(lua_State *L, int i);
 /* An event to be posted, from a name and a payload; the caller's to free. */
+const char *lua_check_event_name(lua_State *L, int i, size_t *size);
 struct msg *lua_check_msg(lua_State *L, int event, int data);
 /* The same with what else @with says. */
 struct msg *lua_check_init(
@@ -157,6 +160,12 @@ const char *lua_check_data(
 uint64_t lua_check_ns(lua_State *L, int i);
 /* The same as milliseconds for a call; 0: there is none. */
 uint32_t lua_check_timeout_ms(lua_State *L, int i);
+/* Seconds since 1970. */
+uint64_t lua_check_wall_ns(lua_State *L, int i);
+/* A string that can name a timer. */
+const char *lua_check_timer_name(lua_State *L, int i, size_t *size);
+const char *lua_clock_word(enum delay_clock clock);
+const char *lua_misfire_word(enum delay_misfire misfire);
 /* Push nil, the status's word and a text. */
 int lua_push_failure(lua_State *L, int status, const char *text);
 /* The same for what sched_post() returned; argument @i said where to. */

@@ -210,6 +210,7 @@ native_run(struct session *s, struct msg *m)
 		.call = m->call,
 		.late_ns = m->late_ns,
 		.urgent = m->flags & MSG_URGENT ? 1 : 0,
+		.due_ns = msg_due_ns(m),
 	};
 
 	if (m->event[0] == '_' && notice_is(m))

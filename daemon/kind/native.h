@@ -68,6 +68,18 @@ int native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 	const char *reply_event, uint64_t *id);
 /* native_send.c: of the event being handled, or 0. */
 uint64_t native_deadline(const struct native *n);
+/* native_time.c */
+int native_delay(struct evd_ctx *ctx, const struct evd_delay_args *delay,
+	uint64_t *timer);
+int native_timer(struct evd_ctx *ctx, const struct evd_timer_args *args,
+	uint64_t *timer);
+int native_cancel(struct evd_ctx *ctx, uint64_t timer);
+int native_cancel_name(struct evd_ctx *ctx, const char *name);
+uint32_t native_cancel_all(struct evd_ctx *ctx);
+int native_adjust(struct evd_ctx *ctx, uint64_t timer, const char *name,
+	const struct evd_adjust_args *args);
+int native_next_timer(
+	struct evd_ctx *ctx, uint64_t after, struct evd_timer_info *info);
 
 /* The running native session @id if it lives on the scheduler of @n. */
 struct native *native_find(struct native *n, uint64_t id);

@@ -355,60 +355,6 @@ host_defer(struct evd_ctx *ctx)
 	return call;
 }
 
-/* ---- time -------------------------------------------------------------- */
-
-static int
-errno_of_delay(int r)
-{
-	switch (r) {
-	case DELAY_E_LIMIT:
-		return -EDQUOT;
-	case DELAY_E_NO_ALIAS:
-		return -ENOENT;
-	default:
-		return r;
-	}
-}
-
-static int
-host_delay(struct evd_ctx *ctx, const struct evd_delay_args *delay,
-	uint64_t *timer)
-{
-	const uint64_t most_ms = (UINT64_MAX >> 2) / NS_PER_MS;
-	struct native *n = native_of(ctx);
-	struct delay_init init = {.alias = delay->alias};
-	struct msg *m;
-	int r;
-
-	if (delay->delay_ms > most_ms || delay->repeat_ms > most_ms)
-		return -EINVAL;
-	if (delay->alias)
-		init.alias_size = (uint32_t)strlen(delay->alias);
-	else
-		init.to = n->session->id;
-	init.due_ns = clock_now(n->sched->kernel->clock) +
-		      delay->delay_ms * NS_PER_MS;
-	init.repeat_ns = delay->repeat_ms * NS_PER_MS;
-	r = make_named(n, delay->event, delay->data, delay->size, &m);
-	if (r)
-		return r;
-	r = delay_set(n->sched, n->session, &init, m, timer);
-	if (r)
-		msg_free(&n->sched->pool, m);
-	return errno_of_delay(r);
-}
-
-static int
-host_cancel(struct evd_ctx *ctx, uint64_t timer)
-{
-	struct native *n = native_of(ctx);
-
-	if (delay_sched(timer) != n->sched->index ||
-		delay_cancel(n->sched, timer))
-		return -ESRCH;
-	return 0;
-}
-
 /* ---- itself ------------------------------------------------------------ */
 
 static uint64_t
@@ -466,8 +412,8 @@ const struct evd_host native_host = {
 	.call = host_call,
 	.reply = host_reply,
 	.defer = host_defer,
-	.delay = host_delay,
-	.cancel = host_cancel,
+	.delay = native_delay,
+	.cancel = native_cancel,
 	.self = host_self,
 	.alias = host_alias,
 	.param = host_param,
@@ -486,4 +432,9 @@ const struct evd_host native_host = {
 	.stash = native_stash,
 	.unstash = native_unstash,
 	.become = native_become,
+	.timer = native_timer,
+	.cancel_name = native_cancel_name,
+	.cancel_all = native_cancel_all,
+	.adjust = native_adjust,
+	.next_timer = native_next_timer,
 };

@@ -48,6 +48,7 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 		.late_ns = m->late_ns,
 		.priority = m->flags & MSG_URGENT ? 1 : 0,
 		.deadline_ms = left_ms(b, m),
+		.due_ns = msg_due_ns(m),
 	};
 	uint8_t *out = conn_room(b->conn, envelope_bound(&e) + 16);
 

@@ -100,6 +100,7 @@ deliver_copy(struct sched *s, const struct consumer *c, const struct msg *m)
 	copy->attempt = m->attempt;
 	copy->late_ns = m->late_ns;
 	copy->deadline_ns = m->deadline_ns;
+	copy->timer.due_ns = msg_due_ns(m);
 	sched_note(s, copy);
 	return true;
 }

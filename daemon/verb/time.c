@@ -1,167 +1,120 @@
-/* Verbs about time: delay, cancel, timers. */
+/* Verbs about timers that are pending: cancel, adjust, timers; and calendar. */
+#include "verb/time.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/calendar.h"
+#include "base/zone.h"
 #include "envelope.h"
 #include "kernel/alias.h"
-#include "verb/gather.h"
 
 enum {
 	TIMERS_PAGE = 1000,
 	TIMERS_LOOK = 10000, /* at so many for one page */
-	DELAY_HEADERS_MAX = 64,
+	CALENDAR_TIMES_MAX = 1000,
 };
-/* A century: sums of it and the clocks do not overflow. */
-static const uint64_t delay_max_ms = 100ull * 366 * 24 * 3600 * 1000;
 
-/* ---- delay ------------------------------------------------------------- */
+/* ---- which timer ------------------------------------------------------- */
 
-/* As those of envelopes: a consumer's decoder refuses others. */
-static bool
-headers_ok(const Eventd__V1__Delay *d)
+/* By id; by name and whom it goes to; or all that go there. */
+struct which {
+	uint64_t timer;
+	char name[DELAY_NAME_MAX + 1];
+	bool all;
+	struct delay_change change;
+	uint64_t n; /* that were found */
+	union {
+		Eventd__V1__Cancelled cancelled;
+		Eventd__V1__Adjusted adjusted;
+	};
+};
+
+bool
+verb_timer_name_ok(struct peer *p, uint64_t id, const char *name)
 {
-	for (size_t i = 0; i < d->n_headers; i++) {
-		const char *name = d->headers[i]->name;
-
-		if (!name_is_valid(name, strlen(name), ENVELOPE_EVENT_MAX))
-			return false;
-	}
-	return true;
+	if (name_is_valid(name, strlen(name), DELAY_NAME_MAX))
+		return true;
+	verb_refuse(p, id, EVD_STATUS_INVALID,
+		"a timer's name is 1 to 127 of A-Z a-z 0-9 _ . / -");
+	return false;
 }
 
-static bool
-delay_ok(struct peer *p, uint64_t id, const Eventd__V1__Delay *d)
+/* Start asking for it; NULL: an answer has been sent. */
+static struct gather *
+which_new(struct peer *p, uint64_t id, uint64_t timer, const char *alias,
+	const char *name, bool all)
 {
 	struct sched *s = atomic_load(&p->session->home);
-	char text[VERB_TEXT_MAX];
+	bool by_name = name[0] || all;
+	struct gather *g;
+	struct which *w;
 
-	if (!verb_is_open(p, id) || !verb_name_ok(p, id, d->alias))
-		return false;
-	if (!name_is_valid(d->event, strlen(d->event), ENVELOPE_EVENT_MAX)) {
+	if ((timer && by_name) || (name[0] && all) ||
+		by_name != (alias[0] != 0)) {
 		verb_refuse(p, id, EVD_STATUS_INVALID,
-			"an event is 1 to 127 of A-Z a-z 0-9 _ . / -");
-		return false;
-	}
-	if (d->payload.len > s->kernel->limits.max_payload) {
-		snprintf(text, sizeof(text),
-			"payload of %zu bytes, at most %" PRIu32
-			" (MaxPayload= in eventd.conf)",
-			d->payload.len, s->kernel->limits.max_payload);
-		verb_refuse(p, id, EVD_STATUS_TOO_LARGE, text);
-		return false;
-	}
-	if (d->delay_ms > delay_max_ms || d->repeat_ms > delay_max_ms ||
-		d->at_ns < 0 || (d->at_ns && d->delay_ms) ||
-		d->n_headers > DELAY_HEADERS_MAX) {
-		verb_refuse(p, id, EVD_STATUS_INVALID,
-			"a delay is at most a century, either in or at, and "
-			"has at most 64 headers");
-		return false;
-	}
-	if (!headers_ok(d)) {
-		verb_refuse(p, id, EVD_STATUS_INVALID,
-			"a header's name is 1 to 127 of A-Z a-z 0-9 _ . / -");
-		return false;
-	}
-	return true;
-}
-
-/* Headers as they travel in envelopes: encoded end to end. False: too many. */
-static bool
-encode_headers(const Eventd__V1__Delay *d, uint8_t *out, uint32_t *size)
-{
-	Eventd__V1__Envelope e = EVENTD__V1__ENVELOPE__INIT;
-
-	e.headers = d->headers;
-	e.n_headers = d->n_headers;
-	if (eventd__v1__envelope__get_packed_size(&e) > ENVELOPE_HEADERS_MAX)
-		return false;
-	*size = (uint32_t)eventd__v1__envelope__pack(&e, out);
-	return true;
-}
-
-static struct msg *
-delay_message(struct sched *s, const Eventd__V1__Delay *d)
-{
-	uint8_t headers[ENVELOPE_HEADERS_MAX];
-	uint32_t headers_size;
-
-	if (!encode_headers(d, headers, &headers_size))
+			"a timer is given by its id, or by alias and name");
 		return NULL;
-	return msg_new(
-		&s->pool, &(struct msg_init){
-				  .event = d->event,
-				  .event_size = (uint8_t)strlen(d->event),
-				  .data = d->payload.data,
-				  .size = (uint32_t)d->payload.len,
-				  .headers = headers,
-				  .headers_size = headers_size,
-			  });
+	}
+	if (!by_name && (!timer || delay_sched(timer) >= s->kernel->n_scheds)) {
+		verb_refuse(p, id, EVD_STATUS_NOT_FOUND, "no such timer");
+		return NULL;
+	}
+	if ((by_name && !verb_name_ok(p, id, alias)) ||
+		(name[0] && !verb_timer_name_ok(p, id, name)))
+		return NULL;
+	g = gather_new(p, id);
+	w = g ? gather_alloc(g, sizeof(*w)) : NULL;
+	if (!w) {
+		if (g)
+			gather_answer(g);
+		return NULL;
+	}
+	w->timer = timer;
+	w->all = all;
+	strcpy(w->name, name);
+	strcpy(g->name, alias);
+	g->out = w;
+	g->next = timer ? delay_sched(timer) : 0;
+	return g;
+}
+
+/* On this scheduler, by its name: one that was set for the alias, or by the
+ * session itself that holds it. */
+static uint64_t
+find_by_name(const struct gather *g, struct sched *s)
+{
+	const struct which *w = g->out;
+	size_t size = strlen(w->name);
+	struct alias *alias =
+		alias_find(&s->kernel->aliases, g->name, strlen(g->name));
+	uint64_t id;
+
+	if (!alias)
+		return 0;
+	id = delay_named(s, 0, alias, w->name, size);
+	return id ? id
+		  : delay_named(s, atomic_load(&alias->holder), NULL, w->name,
+			    size);
 }
 
 static void
-delay_refused(struct peer *p, uint64_t id, const Eventd__V1__Delay *d, int r)
+which_not_found(struct gather *g)
 {
-	struct sched *s = atomic_load(&p->session->home);
-	char text[VERB_TEXT_MAX];
+	const struct which *w = g->out;
 
-	if (r == DELAY_E_NO_ALIAS) {
-		snprintf(text, sizeof(text), "no session holds the alias '%s'",
-			d->alias);
-		verb_refuse(p, id, EVD_STATUS_NO_ALIAS, text);
-	} else if (r == DELAY_E_LIMIT) {
-		snprintf(text, sizeof(text),
-			"%" PRIu32 " timers of %" PRIu64 " MiB are set, at "
-			"most %" PRIu32 " (MaxTimers= in eventd.conf) of %d",
-			s->delays.n, s->delays.size >> 20,
-			s->kernel->limits.max_timers, DELAYS_SIZE_MAX >> 20);
-		verb_refuse(p, id, EVD_STATUS_LIMIT, text);
-	} else {
-		verb_refuse(p, id, EVD_STATUS_NO_MEMORY, "out of memory");
-	}
-}
-
-void
-verb_delay(struct peer *p, const Eventd__V1__Request *r)
-{
-	Eventd__V1__Response response = EVENTD__V1__RESPONSE__INIT;
-	Eventd__V1__Delayed delayed = EVENTD__V1__DELAYED__INIT;
-	struct sched *s = atomic_load(&p->session->home);
-	const Eventd__V1__Delay *d = r->delay;
-	uint64_t wait_ns = d->delay_ms * NS_PER_MS;
-	struct delay_init init = {
-		.alias = d->alias,
-		.alias_size = (uint32_t)strlen(d->alias),
-		.wall = d->at_ns != 0,
-		.due_ns = d->at_ns ? (uint64_t)d->at_ns
-				   : clock_now(s->kernel->clock) + wait_ns,
-		.repeat_ns = d->repeat_ms * NS_PER_MS,
-	};
-	struct msg *m;
-	int e;
-
-	if (!delay_ok(p, r->id, d))
-		return;
-	m = delay_message(s, d);
-	if (!m) {
-		verb_refuse(p, r->id, EVD_STATUS_TOO_LARGE,
-			"the headers are over 16 KiB");
-		return;
-	}
-	e = delay_set(s, p->session, &init, m, &delayed.timer);
-	if (e) {
-		msg_free(&s->pool, m);
-		delay_refused(p, r->id, d, e);
-		return;
-	}
-	delayed.due_ns =
-		d->at_ns ? d->at_ns
-			 : (int64_t)(clock_wall(s->kernel->clock) + wait_ns);
-	response.id = r->id;
-	response.result_case = EVENTD__V1__RESPONSE__RESULT_DELAYED;
-	response.delayed = &delayed;
-	p->ops->respond(p, &response);
+	g->status = EVD_STATUS_NOT_FOUND;
+	if (w->timer)
+		snprintf(g->text, sizeof(g->text),
+			"no timer %" PRIu64
+			": it has fired, was cancelled, or never was",
+			w->timer);
+	else
+		snprintf(g->text, sizeof(g->text),
+			"no timer '%s' of '%s': it has fired, was cancelled, "
+			"or never was",
+			w->name, g->name);
 }
 
 /* ---- cancel ------------------------------------------------------------ */
@@ -169,34 +122,191 @@ verb_delay(struct peer *p, const Eventd__V1__Request *r)
 static bool
 cancel_visit(struct gather *g, struct sched *s)
 {
-	if (delay_cancel(s, g->args[0])) {
-		g->status = EVD_STATUS_NOT_FOUND;
-		snprintf(g->text, sizeof(g->text),
-			"no timer %" PRIu64
-			": it has fired, was cancelled, or never was",
-			g->args[0]);
+	struct which *w = g->out;
+	uint64_t id;
+
+	if (w->timer) {
+		w->n += delay_cancel(s, w->timer) == 0;
+		return false;
 	}
-	return false;
+	if (w->all)
+		w->n += delays_cancel_alias(s, g->name, strlen(g->name));
+	else
+		while ((id = find_by_name(g, s)))
+			w->n += delay_cancel(s, id) == 0;
+	return true;
+}
+
+static void
+cancel_finish(struct gather *g)
+{
+	struct which *w = g->out;
+
+	if (!w->n && !w->all)
+		which_not_found(g);
+	w->cancelled.timers = w->n;
 }
 
 void
 verb_cancel(struct peer *p, const Eventd__V1__Request *r)
 {
-	struct sched *s = atomic_load(&p->session->home);
-	unsigned index = delay_sched(r->cancel->timer);
-	struct gather *g;
+	const Eventd__V1__Cancel *c = r->cancel;
+	struct gather *g =
+		which_new(p, r->id, c->timer, c->alias, c->name, c->all);
+	struct which *w;
 
-	if (index >= s->kernel->n_scheds) {
-		verb_refuse(p, r->id, EVD_STATUS_NOT_FOUND, "no such timer");
-		return;
-	}
-	g = gather_new(p, r->id);
 	if (!g)
 		return;
-	g->args[0] = r->cancel->timer;
-	g->next = index;
+	w = g->out;
+	eventd__v1__cancelled__init(&w->cancelled);
+	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_CANCELLED;
+	g->response.cancelled = &w->cancelled;
 	g->visit = cancel_visit;
-	gather_start(g, s);
+	g->finish = cancel_finish;
+	gather_start(g, atomic_load(&p->session->home));
+}
+
+/* ---- adjust ------------------------------------------------------------ */
+
+static bool
+adjust_visit(struct gather *g, struct sched *s)
+{
+	struct which *w = g->out;
+	uint64_t id = w->timer ? w->timer : find_by_name(g, s);
+	int r = id ? delay_adjust(s, id, &w->change) : DELAY_E_FIRED;
+
+	if (r == DELAY_E_FIRED)
+		return !w->timer;
+	w->n++;
+	if (r == DELAY_E_CALENDAR) {
+		g->status = EVD_STATUS_INVALID;
+		strcpy(g->text, "the timer repeats by its calendar");
+	} else if (r) {
+		g->status = EVD_STATUS_NO_MEMORY;
+		strcpy(g->text, "out of memory");
+	} else {
+		w->adjusted.timer = id;
+		w->adjusted.due_ns = (int64_t)delay_due_wall_ns(
+			s, delay_find(&s->delays, id));
+	}
+	return false;
+}
+
+static void
+adjust_finish(struct gather *g)
+{
+	const struct which *w = g->out;
+
+	if (!w->n)
+		which_not_found(g);
+}
+
+static bool
+adjust_ok(struct peer *p, uint64_t id, const Eventd__V1__Adjust *a)
+{
+	if ((a->due || a->repeat) && a->delay_ms <= VERB_DELAY_MAX_MS &&
+		a->repeat_ms <= VERB_DELAY_MAX_MS && a->at_ns >= 0 &&
+		!(a->at_ns && a->delay_ms))
+		return true;
+	verb_refuse(p, id, EVD_STATUS_INVALID,
+		"a new time or repetition is given, of at most a century");
+	return false;
+}
+
+void
+verb_adjust(struct peer *p, const Eventd__V1__Request *r)
+{
+	const Eventd__V1__Adjust *a = r->adjust;
+	struct gather *g;
+	struct which *w;
+
+	if (!adjust_ok(p, r->id, a))
+		return;
+	g = which_new(p, r->id, a->timer, a->alias, a->name, false);
+	if (!g)
+		return;
+	w = g->out;
+	w->change = (struct delay_change){
+		.due = a->due,
+		.wall = a->at_ns != 0,
+		.due_ns =
+			a->at_ns ? (uint64_t)a->at_ns : a->delay_ms * NS_PER_MS,
+		.repeat = a->repeat,
+		.repeat_ns = a->repeat_ms * NS_PER_MS,
+	};
+	eventd__v1__adjusted__init(&w->adjusted);
+	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_ADJUSTED;
+	g->response.adjusted = &w->adjusted;
+	g->visit = adjust_visit;
+	g->finish = adjust_finish;
+	gather_start(g, atomic_load(&p->session->home));
+}
+
+/* ---- calendar ---------------------------------------------------------- */
+
+void
+verb_calendar_wrong(
+	struct gather *g, int r, const char *text, const char *error)
+{
+	g->status = EVD_STATUS_INVALID;
+	if (r == CALENDAR_E_TEXT || r == CALENDAR_E_ZONE) {
+		snprintf(g->text, sizeof(g->text), "the calendar '%.200s': %s",
+			text, error);
+		return;
+	}
+	g->status = EVD_STATUS_NO_MEMORY;
+	strcpy(g->text, "out of memory");
+}
+
+static void
+calendar_times(struct gather *g, const struct calendar *c, int64_t after_ns,
+	size_t limit)
+{
+	Eventd__V1__CalendarTimes *times = g->response.calendar;
+	int64_t us = after_ns / NS_PER_US;
+
+	times->zone = gather_string(g, calendar_zone(c));
+	times->at_ns = gather_alloc(g, limit * sizeof(times->at_ns[0]));
+	times->offset_s = gather_alloc(g, limit * sizeof(times->offset_s[0]));
+	if (!times->zone || !times->at_ns || !times->offset_s)
+		return;
+	while (times->n_at_ns < limit && calendar_next(c, us, &us)) {
+		struct zone_span span;
+
+		zone_at(c->zone, us / (NS_PER_S / NS_PER_US), &span);
+		times->at_ns[times->n_at_ns++] = us * NS_PER_US;
+		times->offset_s[times->n_offset_s++] = span.offset;
+	}
+}
+
+void
+verb_calendar(struct peer *p, const Eventd__V1__Request *r)
+{
+	struct kernel *k = atomic_load(&p->session->home)->kernel;
+	const Eventd__V1__Calendar *want = r->calendar;
+	uint32_t limit = want->limit ? want->limit : 1;
+	struct gather *g = gather_new(p, r->id);
+	char error[CALENDAR_ERROR_SIZE];
+	struct calendar *c = NULL;
+	int e;
+
+	if (!g)
+		return;
+	e = calendar_new(want->calendar, want->zone, &k->zones, &c, error);
+	g->response.calendar = gather_alloc(g, sizeof(*g->response.calendar));
+	if (e) {
+		verb_calendar_wrong(g, e, want->calendar, error);
+	} else if (g->response.calendar) {
+		eventd__v1__calendar_times__init(g->response.calendar);
+		g->response.result_case = EVENTD__V1__RESPONSE__RESULT_CALENDAR;
+		calendar_times(g, c,
+			want->after_ns ? want->after_ns
+				       : (int64_t)clock_wall(k->clock),
+			limit < CALENDAR_TIMES_MAX ? limit
+						   : CALENDAR_TIMES_MAX);
+	}
+	calendar_unref(c);
+	gather_answer(g);
 }
 
 /* ---- timers ------------------------------------------------------------ */
@@ -207,30 +317,45 @@ target_name(struct sched *s, const struct delay *delay)
 {
 	const struct session *t;
 
-	if (delay->alias)
+	if (delay->timer.b & DELAY_ALIAS)
 		return delay->alias->name;
-	t = session_find(s->kernel, delay->msg->to);
+	t = session_find(s->kernel, delay->to);
 	return t && atomic_load(&t->home) == s ? session_name(t) : "";
+}
+
+/* What few timers have. */
+static bool
+timer_info_more(struct gather *g, Eventd__V1__TimerInfo *info,
+	const struct delay_more *more)
+{
+	info->repeat_ms = more->repeat_ns / NS_PER_MS;
+	info->slack_ms = more->slack_ns / NS_PER_MS;
+	info->name = gather_string(g, more->name);
+	if (!more->calendar)
+		return info->name != NULL;
+	info->misfire = (Eventd__V1__Misfire)more->misfire;
+	info->calendar = gather_string(g, more->calendar->text);
+	info->zone = gather_string(g, calendar_zone(more->calendar));
+	return info->name && info->calendar && info->zone;
 }
 
 static Eventd__V1__TimerInfo *
 timer_info(struct gather *g, struct sched *s, const struct delay *delay)
 {
 	Eventd__V1__TimerInfo *info = gather_alloc(g, sizeof(*info));
-	uint64_t wait = delay->timer.due_ns - clock_now(s->kernel->clock);
 
 	if (!info)
 		return NULL;
 	eventd__v1__timer_info__init(info);
 	info->id = delay->id;
 	info->alias = gather_string(g, target_name(s, delay));
-	info->event = gather_string(g, delay->msg->event);
-	info->due_ns = delay->wall
-			       ? (int64_t)delay->timer.due_ns
-			       : (int64_t)(clock_wall(s->kernel->clock) + wait);
-	info->repeat_ms = delay->repeat_ns / NS_PER_MS;
+	info->event = gather_string(g, delay_event(delay));
+	info->due_ns = (int64_t)delay_due_wall_ns(s, delay);
 	info->owner = delay->owner;
-	info->size = delay->msg->size;
+	info->size = delay->timer.size;
+	info->clock = (Eventd__V1__Clock)delay_clock(delay);
+	if (delay->more && !timer_info_more(g, info, delay->more))
+		return NULL;
 	return info->alias && info->event ? info : NULL;
 }
 

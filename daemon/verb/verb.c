@@ -83,6 +83,12 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 	case EVENTD__V1__REQUEST__VERB_CANCEL:
 		verb_cancel(p, r);
 		return;
+	case EVENTD__V1__REQUEST__VERB_ADJUST:
+		verb_adjust(p, r);
+		return;
+	case EVENTD__V1__REQUEST__VERB_CALENDAR:
+		verb_calendar(p, r);
+		return;
 	case EVENTD__V1__REQUEST__VERB_LIST:
 		verb_list(p, r);
 		return;

@@ -81,6 +81,8 @@ void verb_unbind(struct peer *p, const Eventd__V1__Request *r);
 void verb_delay(struct peer *p, const Eventd__V1__Request *r);
 void verb_cancel(struct peer *p, const Eventd__V1__Request *r);
 void verb_cancel_call(struct peer *p, const Eventd__V1__Request *r);
+void verb_adjust(struct peer *p, const Eventd__V1__Request *r);
+void verb_calendar(struct peer *p, const Eventd__V1__Request *r);
 void verb_timers(struct peer *p, const Eventd__V1__Request *r);
 void verb_list(struct peer *p, const Eventd__V1__Request *r);
 void verb_status(struct peer *p, const Eventd__V1__Request *r);

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "eventd/time.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -36,6 +38,7 @@ struct evd_message {
 	uint64_t re;     /* of a reply: the call. Of `_cancelled`, which only
 			   * the daemon sends: a deferred call of a caller
 			   * that wants no answer any more */
+	uint64_t due_ns; /* ... when it was due, wall clock; 0: no delay */
 };
 
 /* What the data of `_down`, `_name`, `_alias` and `_child` points at, if a
@@ -145,6 +148,51 @@ struct evd_ctx_answer {
 	size_t size;
 };
 
+/* Arguments of evd_ctx_timer(); what is not given is 0. */
+struct evd_timer_args {
+	size_t size;       /* sizeof(struct evd_timer_args) */
+	const char *alias; /* NULL: to oneself */
+	const char *event;
+	const void *data;
+	size_t data_size;
+	const char *name;     /* an earlier one by that name goes */
+	uint64_t delay_ms;    /* from now, by clock; or else */
+	int64_t at_ns;        /* at this wall-clock time; or else */
+	const char *calendar; /* by this: systemd.time(7), crontab(5) */
+	const char *zone;     /* of the calendar; NULL: the system's */
+	uint64_t repeat_ms;   /* 0: once, or by the calendar */
+	uint64_t slack_ms;    /* may be so much late, to fire with others */
+	uint32_t clock;       /* enum evd_clock, of delay_ms */
+	uint32_t misfire;     /* enum evd_misfire, of the calendar */
+	uint64_t ttl_ms;      /* an event's time to live; 0: no end */
+	int urgent;           /* its events go before those that are not */
+};
+
+/* What evd_ctx_adjust() is to change. */
+struct evd_adjust_args {
+	size_t size;       /* sizeof(struct evd_adjust_args) */
+	int due;           /* it is due in delay_ms, or else at at_ns */
+	int repeat;        /* and then every repeat_ms; 0: once */
+	uint64_t delay_ms; /* by the clock it has */
+	int64_t at_ns;
+	uint64_t repeat_ms;
+};
+
+/* A pending timer. Strings are good until the plugin returns or changes it. */
+struct evd_timer_info {
+	size_t size; /* sizeof(struct evd_timer_info) */
+	uint64_t id;
+	const char *name; /* "": it has none */
+	const char *event;
+	const char *alias;    /* NULL: to oneself */
+	const char *calendar; /* NULL: it has none */
+	const char *zone;
+	size_t data_size;
+	int64_t due_ns; /* wall clock, since the epoch */
+	uint64_t repeat_ms, slack_ms;
+	uint32_t clock, misfire;
+};
+
 /* The daemon's side, reached through the inline functions below. */
 struct evd_host {
 	uint32_t abi, size;
@@ -188,6 +236,14 @@ struct evd_host {
 	int (*unstash)(struct evd_ctx *ctx);
 	void (*become)(struct evd_ctx *ctx, const struct evd_handler *handlers,
 		size_t n);
+	int (*timer)(struct evd_ctx *ctx, const struct evd_timer_args *args,
+		uint64_t *timer);
+	int (*cancel_name)(struct evd_ctx *ctx, const char *name);
+	uint32_t (*cancel_all)(struct evd_ctx *ctx);
+	int (*adjust)(struct evd_ctx *ctx, uint64_t timer, const char *name,
+		const struct evd_adjust_args *args);
+	int (*next_timer)(struct evd_ctx *ctx, uint64_t after,
+		struct evd_timer_info *info);
 };
 
 /* Its first member, so that the inline functions reach the host. */
@@ -296,6 +352,49 @@ static inline int
 evd_ctx_cancel(struct evd_ctx *ctx, uint64_t timer)
 {
 	return EVD_HOST(ctx)->cancel(ctx, timer);
+}
+
+/* Set a timer of any kind. 0, or 1 if it took the place of one of the same
+ * name; -EINVAL (also: not a calendar, no such zone, no time to come), -ENOENT
+ * (nobody holds the alias), -EDQUOT, -EMSGSIZE, -ENOMEM. */
+static inline int
+evd_ctx_timer(
+	struct evd_ctx *ctx, const struct evd_timer_args *args, uint64_t *timer)
+{
+	return EVD_HOST(ctx)->timer(ctx, args, timer);
+}
+
+/* The same for one of this session's by its name. */
+static inline int
+evd_ctx_cancel_name(struct evd_ctx *ctx, const char *name)
+{
+	return EVD_HOST(ctx)->cancel_name(ctx, name);
+}
+
+/* All that this session has set, but for the schedule of its file: how many. */
+static inline uint32_t
+evd_ctx_cancel_all(struct evd_ctx *ctx)
+{
+	return EVD_HOST(ctx)->cancel_all(ctx);
+}
+
+/* Change a pending timer, by id or, if that is 0, by name. 0, or -ESRCH,
+ * -EINVAL (also: a calendar repeats by itself), -ENOMEM. */
+static inline int
+evd_ctx_adjust(struct evd_ctx *ctx, uint64_t timer, const char *name,
+	const struct evd_adjust_args *args)
+{
+	return EVD_HOST(ctx)->adjust(ctx, timer, name, args);
+}
+
+/* This session's pending timers, one by one: the one after the timer @after, 0:
+ * the first. 0, or -ENOENT (there is no more), -ESRCH (@after is gone). Set
+ * info->size. */
+static inline int
+evd_ctx_next_timer(
+	struct evd_ctx *ctx, uint64_t after, struct evd_timer_info *info)
+{
+	return EVD_HOST(ctx)->next_timer(ctx, after, info);
 }
 
 static inline uint64_t

@@ -25,6 +25,7 @@ must_be_same(const struct envelope *e, const Eventd__V1__Envelope *pb)
 {
 	MUST(e->to == pb->to && e->seq == pb->seq && e->call == pb->call);
 	MUST(e->re == pb->re && e->id == pb->id && e->from == pb->from);
+	MUST(e->due_ns == pb->due_ns);
 	MUST(e->ttl_ms == pb->ttl_ms && e->deadline_ms == pb->deadline_ms);
 	MUST(e->forward == pb->forward && e->key_size == pb->key.len);
 	MUST(e->late_ns == pb->late_ns && e->status == pb->status);
@@ -61,6 +62,7 @@ check_envelope(const uint8_t *data, size_t size)
 	MUST(n == envelope_size(&e) && n <= envelope_bound(&e));
 	MUST(envelope_decode(&again, out, n) == 0);
 	MUST(again.to == e.to && again.late_ns == e.late_ns);
+	MUST(again.due_ns == e.due_ns);
 	MUST(again.forward == e.forward && again.ttl_ms == e.ttl_ms);
 	MUST(again.key_size == e.key_size && again.priority == e.priority);
 	MUST(again.payload_size == e.payload_size);

@@ -193,12 +193,15 @@ static void
 again_at_once(struct actor *a, struct msg *m)
 {
 	struct sched *s = &a->loop->sched;
-	struct delay_init init = {.to = a->id, .due_ns = s->now_ns};
+	struct delay_init init = {.to = a->id,
+		.event = "again",
+		.event_size = 5,
+		.due_ns = s->now_ns};
 
 	a->n++;
 	if (!(m->flags & MSG_DELAYED))
 		post(a, a, 0);
-	else if (delay_set(s, a->session, &init, msg_of(a, a, 0), NULL))
+	else if (delay_set(s, a->session, &init, NULL, NULL))
 		abort();
 }
 
@@ -228,14 +231,13 @@ test_delays_of_nothing_do_not_starve_others(void **state)
 	struct actor modest = {
 		.on_run = done_at_last, .on_reply = post_to_self};
 
-	struct delay_init init = {.due_ns = 0};
+	struct delay_init init = {.event = "again", .event_size = 5};
 
 	actor_init(&greedy, rig, 0);
 	actor_init(&modest, rig, 0);
 	init.to = greedy.id;
-	assert_int_equal(delay_set(&rig->loops[0]->sched, NULL, &init,
-				 msg_of(&greedy, &greedy, 0), NULL),
-		0);
+	assert_int_equal(
+		delay_set(&rig->loops[0]->sched, NULL, &init, NULL, NULL), 0);
 	post(&greedy, &greedy, 0);
 	post(&modest, &modest, 0);
 	rig_start(rig);

@@ -98,9 +98,9 @@ test_work_keeps_it_from_being_idle(void **state)
 	fake_done(other, 0);
 	fixture_run(f);
 	init.due_ns = f->clock.monotonic_ns + 5ull * IDLE_MS * NS_PER_MS;
-	assert_int_equal(delay_set(s->sched, s->session, &init,
-				 fixture_msg(s->sched, s, "later"), NULL),
-		0);
+	init.event = "later";
+	init.event_size = 5;
+	assert_int_equal(delay_set(s->sched, s->session, &init, NULL, NULL), 0);
 	fixture_advance(f, 4 * IDLE_MS);
 	assert_string_equal(session_state_word(s->session), "up");
 	fixture_advance(f, 1100);
@@ -258,13 +258,14 @@ test_an_alias_keeps_it(void **state)
 static enum session_result
 set_delay(struct fake *fake, struct msg *m)
 {
-	struct delay_init init = {
-		.to = fake->id, .due_ns = fake->sched->now_ns + 50 * NS_PER_MS};
+	struct delay_init init = {.to = fake->id,
+		.event = "due",
+		.event_size = 3,
+		.due_ns = fake->sched->now_ns + 50 * NS_PER_MS};
 
 	if (!strcmp(m->event, "set"))
 		assert_int_equal(delay_set(fake->sched, fake->session, &init,
-					 fixture_msg(fake->sched, fake, "due"),
-					 &fake->number),
+					 &fake->number, NULL),
 			0);
 	return SESSION_DONE;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/calendar.h"
 #include "fixture.h"
 
 static void
@@ -65,8 +66,9 @@ struct world {
 	uint64_t n_deeds;
 	uint64_t delays[DELAYS_MAX];
 	uint64_t n_handled;
-	unsigned depth; /* of handlers */
-	bool calm;      /* handlers only handle */
+	unsigned depth;            /* of handlers */
+	bool calm;                 /* handlers only handle */
+	struct calendar *calendar; /* ten times a second */
 };
 
 static struct world *the_world; /* fakes have no room for it */
@@ -370,21 +372,62 @@ do_post(struct world *w, struct fake *from, struct fake *to)
 	}
 }
 
+/* When, by any of the clocks, with what few have. */
+static void
+roll_times(struct world *w, struct delay_init *init, const struct sched *s)
+{
+	static const char *const names[] = {"x", "y", "z"};
+
+	init->clock = (enum delay_clock)roll(w, DELAY_CLOCKS);
+	init->due_ns = delay_now(s, init->clock) + roll(w, 100) * NS_PER_MS;
+	if (roll(w, 3) == 0)
+		init->slack_ns = roll(w, 30) * NS_PER_MS;
+	if (roll(w, 4) == 0)
+		init->urgent = true;
+	if (roll(w, 4) == 0)
+		init->ttl_ns = (1 + roll(w, 60)) * NS_PER_MS;
+	if (roll(w, 3) == 0) {
+		init->name = names[roll(w, 3)];
+		init->name_size = 1;
+		init->by_alias = init->alias && roll(w, 2);
+	}
+	if (init->repeat_ns && roll(w, 3) == 0) {
+		init->repeat_ns = 0;
+		init->calendar = calendar_ref(w->calendar);
+		init->misfire = (enum delay_misfire)roll(w, DELAY_MISFIRES);
+	}
+}
+
+/* Cancel, change or leave alone what was set before. */
+static void
+do_change(struct world *w, uint64_t id)
+{
+	struct sched *s = &w->f->scheds[delay_sched(id)];
+	const struct delay *delay = delay_find(&s->delays, id);
+	struct delay_change change = {.due = roll(w, 2), .wall = roll(w, 2)};
+
+	/* a deed comes once */
+	change.repeat = delay && delay->more && delay->more->repeat_ns;
+	if (roll(w, 2)) {
+		delay_cancel(s, id);
+		return;
+	}
+	change.due_ns = roll(w, 50) * NS_PER_MS;
+	if (change.wall)
+		change.due_ns += w->f->clock.wall_ns;
+	change.repeat_ns = (1 + roll(w, 20)) * NS_PER_MS;
+	delay_adjust(s, id, &change);
+}
+
 static void
 do_delay(struct world *w, struct fake *from, struct fake *to)
 {
-	const struct clock_fake *clock = &w->f->clock;
-	bool wall = roll(w, 2), named = roll(w, 2), again = roll(w, 4) == 0;
+	bool named = roll(w, 2), again = roll(w, 4) == 0;
 	const char *name = session_name(to->session);
-	struct delay_init init = {
-		.wall = wall,
-		.due_ns = (wall ? clock->wall_ns : clock->monotonic_ns) +
-			  roll(w, 100) * NS_PER_MS,
-		.repeat_ns = again ? (1 + roll(w, 50)) * NS_PER_MS : 0,
-	};
-	uint64_t *id = &w->delays[roll(w, DELAYS_MAX)];
-	struct msg *m = again ? fixture_msg(from->sched, to, "r")
-			      : deed_msg(w, from, to);
+	uint64_t *id = &w->delays[roll(w, DELAYS_MAX)], number = 0;
+	struct delay_init init = {.event = "r",
+		.event_size = 1,
+		.repeat_ns = again ? (1 + roll(w, 50)) * NS_PER_MS : 0};
 
 	if (to->sched != from->sched)
 		named = true;
@@ -394,10 +437,25 @@ do_delay(struct world *w, struct fake *from, struct fake *to)
 	} else {
 		init.to = to->id;
 	}
-	if (*id) /* forgotten, if it is still there: cancel it */
-		delay_cancel(&w->f->scheds[delay_sched(*id)], *id);
+	roll_times(w, &init, from->sched);
+	if (!again) {
+		number = ++w->n_deeds;
+		assert_true(number < POSTS_MAX);
+		w->deeds[number] = (struct deed){
+			.by = from, .incarnation = from->session->incarnation};
+		init.event = "e";
+		init.data = &number;
+		init.size = sizeof(number);
+	}
+	if (*id) /* it may be gone */
+		do_change(w, *id);
+	if (roll(w, 40) == 0)
+		delays_cancel_all(from->sched, from->session);
+	if (roll(w, 40) == 0 && *name)
+		delays_cancel_alias(from->sched, name, strlen(name));
 	assert_int_equal(
-		delay_set(from->sched, from->session, &init, m, id), 0);
+		delay_set(from->sched, from->session, &init, id, NULL), 0);
+	calendar_unref(init.calendar);
 }
 
 static void
@@ -512,14 +570,23 @@ restart_failed(struct world *w)
 
 /* Whoever is still there handles all, and has all its answers. */
 static void
+cancel_delays(struct world *w)
+{
+	for (unsigned i = 0; i < w->f->n_scheds; i++) {
+		struct sched *s = &w->f->scheds[i];
+		struct delay *delay;
+
+		while ((delay = delays_next(&s->delays, 0)))
+			delay_cancel(s, delay->id);
+	}
+}
+
+static void
 come_to_rest(struct world *w)
 {
 	w->calm = true;
 	for (unsigned round = 0; round < 30; round++) {
-		for (size_t i = 0; i < DELAYS_MAX; i++)
-			delay_cancel(&w->f->scheds[delay_sched(w->delays[i]) %
-						   w->f->n_scheds],
-				w->delays[i]);
+		cancel_delays(w);
 		for (size_t i = 0; i < ACTORS; i++)
 			if (is_alive(w->actors[i]))
 				do_end(w, w->actors[i]);
@@ -574,12 +641,15 @@ static void
 live(uint64_t seed, unsigned n_scheds)
 {
 	struct world *w = calloc(1, sizeof(*w));
+	char error[CALENDAR_ERROR_SIZE];
 
 	assert_non_null(w);
 	the_world = w;
 	w->f = fixture_new(n_scheds, NULL);
 	w->seed = seed;
 	w->rng = seed * 0x9e3779b97f4a7c15u | 1;
+	assert_int_equal(
+		calendar_new("*:*:0/0.1", "UTC", NULL, &w->calendar, error), 0);
 	for (size_t i = 0; i < ACTORS; i++)
 		actor_make(w, i);
 	fixture_run(w->f);
@@ -591,6 +661,7 @@ live(uint64_t seed, unsigned n_scheds)
 	check_answers(w);
 	check_rest(w);
 	fixture_free(w->f);
+	calendar_unref(w->calendar);
 	free(w);
 }
 

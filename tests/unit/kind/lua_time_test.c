@@ -109,7 +109,7 @@ test_bad_times_are_errors(void **state)
 		{"eventd.delay, 'soon', 'x'", "number expected"},
 		{"eventd.delay, 1", "string expected"},
 		{"eventd.delay, 1, 'x', nil, nil, 0", "at least 0.001"},
-		{"eventd.delay, 1, 'x', nil, {}", "string expected"},
+		{"eventd.delay, 1, 'x', nil, {every = true}", "is seconds"},
 		{"eventd.delay, 1, 'x', {}", "cannot be a payload"},
 		{"eventd.alarm, -1, 'x'", "seconds since 1970"},
 		{"eventd.alarm, 1e10, 'x'", "seconds since 1970"},

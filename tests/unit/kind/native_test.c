@@ -220,6 +220,33 @@ test_delay_and_cancel(void **state)
 }
 
 static void
+test_timers(void **state)
+{
+	struct rig *rig = *state;
+
+	start_good(rig, "a");
+	rig_expect(rig, "a", "timer", "set", "0");
+	rig_expect(rig, "a", "timer", "set", "1"); /* instead of the first */
+	rig_expect(rig, "a", "timer", "list", "n tick 1 - -2");
+	rig_expect(rig, "a", "timer", "later", "0");
+	rig_advance(rig, 4500);
+	assert_int_equal(rig->n_events, 0);
+	rig_advance(rig, 502);
+	assert_int_equal(rig->n_events, 1);
+	rig_expect(rig, "a", "timer", "later", "-3"); /* ESRCH */
+	rig_expect(rig, "a", "timer", "calendar", "0");
+	rig_expect(rig, "a", "timer", "list", "n tick 2 *:*:0/7 -2");
+	rig_advance(rig, 7001);
+	assert_int_equal(rig->n_events, 2);
+	rig_expect(rig, "a", "timer", "cancel", "0");
+	rig_expect(rig, "a", "timer", "cancel", "-3");
+	rig_expect(rig, "a", "timer", "wrong", "-22"); /* EINVAL */
+	rig_expect(rig, "a", "timer", "set", "0");
+	rig_expect(rig, "a", "timer", "all", "1");
+	rig_expect(rig, "a", "timer", "list", "-2"); /* ENOENT */
+}
+
+static void
 test_self(void **state)
 {
 	struct rig *rig = *state;
@@ -292,6 +319,7 @@ main(void)
 		TEST(test_stop_with_calls_and_defers_outstanding),
 		TEST(test_deferred_reply),
 		TEST(test_delay_and_cancel),
+		TEST(test_timers),
 		TEST(test_self),
 		TEST(test_failing_handler_fails_its_session_and_frees),
 		TEST(test_failing_start),

@@ -78,6 +78,7 @@ sample_fill(struct sample *s)
 	pb->key.len = random() % 2 ? (size_t)random() % 200 : 0;
 	pb->deadline_ms = (uint32_t)random_number();
 	pb->forward = random_number();
+	pb->due_ns = random_number();
 	pb->headers = s->headers;
 	pb->n_headers = random() % 2 ? (size_t)random() % 4 : 0;
 	for (size_t i = 0; i < pb->n_headers; i++) {
@@ -97,6 +98,7 @@ assert_same(const struct envelope *e, const Eventd__V1__Envelope *pb)
 	assert_true(e->call == pb->call && e->re == pb->re);
 	assert_true(e->id == pb->id && e->from == pb->from);
 	assert_true(e->late_ns == pb->late_ns && e->forward == pb->forward);
+	assert_true(e->due_ns == pb->due_ns);
 	assert_int_equal(e->priority, pb->priority);
 	assert_int_equal(e->ttl_ms, pb->ttl_ms);
 	assert_int_equal(e->deadline_ms, pb->deadline_ms);

@@ -151,6 +151,51 @@ on_delay(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 			100, 100, &s->timer));
 }
 
+/* What: "set", "cancel", "all", "later", "list", "calendar", "wrong". */
+static int
+on_timer(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	struct evd_timer_args args = {.size = sizeof args,
+		.event = "tick",
+		.data = "t",
+		.data_size = 1,
+		.name = "n",
+		.delay_ms = 1000,
+		.slack_ms = 1,
+		.clock = EVD_CLOCK_BOOTTIME};
+	struct evd_adjust_args change = {
+		.size = sizeof change, .due = 1, .delay_ms = 5000};
+	struct evd_timer_info info = {.size = sizeof info};
+	const char *what = m->data;
+	char text[256];
+	int r;
+
+	(void)state;
+	if (strcmp(what, "cancel") == 0)
+		return answer_number(ctx, m, evd_ctx_cancel_name(ctx, "n"));
+	if (strcmp(what, "all") == 0)
+		return answer_number(ctx, m, (int)evd_ctx_cancel_all(ctx));
+	if (strcmp(what, "later") == 0)
+		return answer_number(
+			ctx, m, evd_ctx_adjust(ctx, 0, "n", &change));
+	if (strcmp(what, "list") == 0) {
+		r = evd_ctx_next_timer(ctx, 0, &info);
+		if (r)
+			return answer_number(ctx, m, r);
+		snprintf(text, sizeof text, "%s %s %d %s %d", info.name,
+			info.event, (int)info.clock,
+			info.calendar ? info.calendar : "-",
+			evd_ctx_next_timer(ctx, info.id, &info));
+		return answer(ctx, m, text);
+	}
+	if (strcmp(what, "set") != 0) {
+		args.calendar = strcmp(what, "calendar") ? "99:00" : "*:*:0/7";
+		args.delay_ms = 0;
+		args.clock = EVD_CLOCK_WALL;
+	}
+	return answer_number(ctx, m, evd_ctx_timer(ctx, &args, NULL));
+}
+
 static int
 on_tick(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 {
@@ -237,6 +282,7 @@ static const struct evd_handler handlers[] = {
 	{"delay", on_delay},
 	{"tick", on_tick},
 	{"cancel", on_cancel},
+	{"timer", on_timer},
 	{"self", on_self},
 	{"fail", on_fail},
 	{"stops", on_stops},

@@ -1,0 +1,264 @@
+/* The verb delay. One without a name is set on the connection's loop; a name
+ * is kept on the loop that its alias falls to, so that of two set at a time one
+ * replaces the other, wherever they come from. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/calendar.h"
+#include "envelope.h"
+#include "kernel/alias.h"
+#include "verb/gather.h"
+#include "verb/time.h"
+
+enum { DELAY_HEADERS_MAX = 64 };
+
+/* ---- what is asked ------------------------------------------------------- */
+
+/* As those of envelopes: a consumer's decoder refuses others. */
+static bool
+headers_ok(const Eventd__V1__Delay *d)
+{
+	for (size_t i = 0; i < d->n_headers; i++) {
+		const char *name = d->headers[i]->name;
+
+		if (!name_is_valid(name, strlen(name), ENVELOPE_EVENT_MAX))
+			return false;
+	}
+	return true;
+}
+
+static bool
+clock_ok(const Eventd__V1__Delay *d)
+{
+	if ((unsigned)d->clock >= DELAY_CLOCKS ||
+		(unsigned)d->misfire >= DELAY_MISFIRES)
+		return false;
+	if (d->calendar[0])
+		return !d->at_ns && !d->delay_ms && !d->repeat_ms &&
+		       d->clock != EVENTD__V1__CLOCK__BOOTTIME;
+	return !d->at_ns || d->clock != EVENTD__V1__CLOCK__BOOTTIME;
+}
+
+static bool
+delay_ok(struct peer *p, uint64_t id, const Eventd__V1__Delay *d)
+{
+	struct sched *s = atomic_load(&p->session->home);
+	char text[VERB_TEXT_MAX];
+
+	if (!verb_is_open(p, id) || !verb_name_ok(p, id, d->alias))
+		return false;
+	if (!name_is_valid(d->event, strlen(d->event), ENVELOPE_EVENT_MAX)) {
+		verb_refuse(p, id, EVD_STATUS_INVALID,
+			"an event is 1 to 127 of A-Z a-z 0-9 _ . / -");
+		return false;
+	}
+	if (d->payload.len > s->kernel->limits.max_payload) {
+		snprintf(text, sizeof(text),
+			"payload of %zu bytes, at most %" PRIu32
+			" (MaxPayload= in eventd.conf)",
+			d->payload.len, s->kernel->limits.max_payload);
+		verb_refuse(p, id, EVD_STATUS_TOO_LARGE, text);
+		return false;
+	}
+	if (d->delay_ms > VERB_DELAY_MAX_MS ||
+		d->repeat_ms > VERB_DELAY_MAX_MS ||
+		d->slack_ms > VERB_DELAY_MAX_MS || d->at_ns < 0 ||
+		(d->at_ns && d->delay_ms) || d->n_headers > DELAY_HEADERS_MAX) {
+		verb_refuse(p, id, EVD_STATUS_INVALID,
+			"a delay is at most a century, either in or at, and "
+			"has at most 64 headers");
+		return false;
+	}
+	if (d->name[0] && !verb_timer_name_ok(p, id, d->name))
+		return false;
+	if (!clock_ok(d)) {
+		verb_refuse(p, id, EVD_STATUS_INVALID,
+			"a time and a calendar are of the wall clock, and a "
+			"calendar goes with no other time");
+		return false;
+	}
+	if (!headers_ok(d)) {
+		verb_refuse(p, id, EVD_STATUS_INVALID,
+			"a header's name is 1 to 127 of A-Z a-z 0-9 _ . / -");
+		return false;
+	}
+	return true;
+}
+
+/* Headers as they travel in envelopes: encoded end to end. False: too many. */
+static bool
+encode_headers(const Eventd__V1__Delay *d, uint8_t *out, uint32_t *size)
+{
+	Eventd__V1__Envelope e = EVENTD__V1__ENVELOPE__INIT;
+
+	e.headers = d->headers;
+	e.n_headers = d->n_headers;
+	if (eventd__v1__envelope__get_packed_size(&e) > ENVELOPE_HEADERS_MAX)
+		return false;
+	*size = (uint32_t)eventd__v1__envelope__pack(&e, out);
+	return true;
+}
+
+/* ---- setting it ---------------------------------------------------------- */
+
+/* On its way to another loop; in the arena of the answer. */
+struct setting {
+	struct delay_init init;
+	uint8_t headers[ENVELOPE_HEADERS_MAX];
+	uint64_t wait_ns;
+	bool waits; /* due_ns is wait_ns from now */
+	Eventd__V1__Delayed delayed;
+};
+
+static void
+delay_refused(struct gather *g, struct sched *s, int r)
+{
+	const struct setting *set = g->out;
+
+	switch (r) {
+	case DELAY_E_NO_ALIAS:
+		g->status = EVD_STATUS_NO_ALIAS;
+		snprintf(g->text, sizeof(g->text),
+			"no session holds the alias '%s'", set->init.alias);
+		break;
+	case DELAY_E_LIMIT:
+		g->status = EVD_STATUS_LIMIT;
+		snprintf(g->text, sizeof(g->text),
+			"%" PRIu32 " timers of %" PRIu64 " MiB are set, at "
+			"most %" PRIu32 " (MaxTimers= in eventd.conf) of %d",
+			s->delays.n, s->delays.size >> 20,
+			s->kernel->limits.max_timers, DELAYS_SIZE_MAX >> 20);
+		break;
+	case DELAY_E_NEVER:
+		g->status = EVD_STATUS_INVALID;
+		snprintf(g->text, sizeof(g->text),
+			"the calendar '%.200s' has no time to come",
+			set->init.calendar->text);
+		break;
+	default:
+		g->status = EVD_STATUS_NO_MEMORY;
+		strcpy(g->text, "out of memory");
+	}
+}
+
+static bool
+delay_visit(struct gather *g, struct sched *s)
+{
+	struct setting *set = g->out;
+	struct session *owner = session_find(s->kernel, g->session);
+	uint64_t id, replaced;
+	int r;
+
+	if (owner && atomic_load(&owner->home) != s)
+		owner = NULL;
+	if (set->waits)
+		set->init.due_ns = delay_now(s, set->init.clock) + set->wait_ns;
+	r = delay_set(s, owner, &set->init, &id, &replaced);
+	if (r) {
+		delay_refused(g, s, r);
+	} else {
+		set->delayed.timer = id;
+		set->delayed.replaced = replaced;
+		set->delayed.due_ns = (int64_t)delay_due_wall_ns(
+			s, delay_find(&s->delays, id));
+	}
+	calendar_unref(set->init.calendar);
+	return false;
+}
+
+static void *
+copy_of(struct gather *g, const void *data, size_t size)
+{
+	void *copy = gather_alloc(g, size + 1); /* and a NUL */
+
+	return copy && size ? memcpy(copy, data, size) : copy;
+}
+
+/* The request does not outlive its verb. */
+static bool
+fill_texts(
+	struct gather *g, struct delay_init *init, const Eventd__V1__Delay *d)
+{
+	init->alias = copy_of(g, d->alias, strlen(d->alias));
+	init->alias_size = (uint32_t)strlen(d->alias);
+	init->event = copy_of(g, d->event, strlen(d->event));
+	init->event_size = (uint8_t)strlen(d->event);
+	init->data = copy_of(g, d->payload.data, d->payload.len);
+	init->size = (uint32_t)d->payload.len;
+	init->name = copy_of(g, d->name, strlen(d->name));
+	init->name_size = (uint8_t)strlen(d->name);
+	return init->alias && init->event && init->data && init->name;
+}
+
+static struct setting *
+setting_new(struct gather *g, const Eventd__V1__Delay *d)
+{
+	struct setting *set = gather_alloc(g, sizeof(*set));
+
+	if (!set || !fill_texts(g, &set->init, d))
+		return NULL;
+	eventd__v1__delayed__init(&set->delayed);
+	set->init.by_alias = true;
+	set->init.owner = g->session;
+	set->init.headers = set->headers;
+	set->init.clock = d->at_ns ? DELAY_WALL : (enum delay_clock)d->clock;
+	set->init.due_ns = (uint64_t)d->at_ns;
+	set->init.repeat_ns = d->repeat_ms * NS_PER_MS;
+	set->init.slack_ns = d->slack_ms * NS_PER_MS;
+	set->init.urgent = d->priority == EVENTD__V1__PRIORITY__URGENT;
+	set->init.ttl_ns = d->ttl_ms * (uint64_t)NS_PER_MS;
+	set->init.misfire = (enum delay_misfire)d->misfire;
+	set->waits = !d->at_ns;
+	set->wait_ns = d->delay_ms * NS_PER_MS;
+	return set;
+}
+
+/* What can fail with a reason of its own: false, and g has it. */
+static bool
+fill_rest(struct gather *g, struct setting *set, const Eventd__V1__Delay *d)
+{
+	char error[CALENDAR_ERROR_SIZE];
+	int r;
+
+	if (!encode_headers(d, set->headers, &set->init.headers_size)) {
+		g->status = EVD_STATUS_TOO_LARGE;
+		strcpy(g->text, "the headers are over 16 KiB");
+		return false;
+	}
+	if (!d->calendar[0])
+		return true;
+	r = calendar_new(d->calendar, d->zone, &g->home->kernel->zones,
+		&set->init.calendar, error);
+	if (r)
+		verb_calendar_wrong(g, r, d->calendar, error);
+	return !r;
+}
+
+void
+verb_delay(struct peer *p, const Eventd__V1__Request *r)
+{
+	struct sched *s = atomic_load(&p->session->home);
+	const Eventd__V1__Delay *d = r->delay;
+	const struct alias *alias;
+	struct setting *set;
+	struct gather *g;
+
+	if (!delay_ok(p, r->id, d))
+		return;
+	g = gather_new(p, r->id);
+	if (!g)
+		return;
+	set = setting_new(g, d);
+	if (!set || !fill_rest(g, set, d)) {
+		gather_answer(g);
+		return;
+	}
+	g->out = set;
+	g->visit = delay_visit;
+	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_DELAYED;
+	g->response.delayed = &set->delayed;
+	alias = alias_find(&s->kernel->aliases, d->alias, strlen(d->alias));
+	g->next = alias && d->name[0] ? delay_names_home(s, alias) : s->index;
+	gather_start(g, s);
+}
