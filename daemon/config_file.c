@@ -333,6 +333,15 @@ section_is_known(const struct config_table *t, const char *name)
 }
 
 static bool
+section_is_open(const struct config_table *t, const char *name)
+{
+	for (size_t i = 0; t->open_sections && t->open_sections[i]; i++)
+		if (strcmp(t->open_sections[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool
 key_may_be_set(
 	struct config_file *f, const struct config_key *key, const char *value)
 {
@@ -371,9 +380,8 @@ file_on_key(
 	}
 	if (!section_is_known(f->table, section))
 		return 1; /* its header was told */
-	if (f->table->open_section &&
-		strcmp(f->table->open_section, section) == 0) {
-		f->table->set_any(f, name, value);
+	if (section_is_open(f->table, section)) {
+		f->table->set_any(f, section, name, value);
 		return 1;
 	}
 	key = table_find(f->table, section, name);

@@ -57,9 +57,10 @@ struct config_table {
 	const struct config_key *keys;
 	size_t n_keys;
 	const char *const *sections; /* NULL at the end */
-	const char *open_section;    /* takes any key, by set_any; or NULL */
-	void (*set_any)(
-		struct config_file *f, const char *key, const char *value);
+	/* those that take any key, by set_any; NULL at the end, or NULL */
+	const char *const *open_sections;
+	void (*set_any)(struct config_file *f, const char *section,
+		const char *key, const char *value);
 	const struct config_table *other; /* whose keys may be meant */
 };
 

@@ -57,6 +57,7 @@ digest_spec(const struct session_spec *spec)
 		d = config_digest_string(d, spec->params[i].key);
 		d = config_digest_string(d, spec->params[i].value);
 	}
+	d = config_schedule_digest(d, spec);
 	d = config_digest_number(d, spec->max_events);
 	d = config_digest_number(d, spec->max_bytes);
 	d = config_mailbox_digest(d, spec);
@@ -305,11 +306,14 @@ set_span(struct config_file *f, const struct config_key *key, const char *value)
 }
 
 static void
-set_param(struct config_file *f, const char *name, const char *value)
+set_any(struct config_file *f, const char *section, const char *name,
+	const char *value)
 {
 	struct config_session *s = f->target;
 
-	if (spec_param(s->spec, name))
+	if (strcmp(section, "Schedule") == 0)
+		config_schedule_set(f, &s->schedule, name, value);
+	else if (spec_param(s->spec, name))
 		config_file_error(f, f->key_at,
 			"%s= is in [Params] already; keep one of them", name);
 	else if (spec_add_param(s->spec, name, value))
@@ -324,7 +328,9 @@ static const char *const restart_words[] = {
 	[RESTART_ALWAYS] = "always",
 	NULL,
 };
-static const char *const sections[] = {"Session", "Mailbox", "Params", NULL};
+static const char *const sections[] = {
+	"Session", "Mailbox", "Schedule", "Params", NULL};
+static const char *const open_sections[] = {"Schedule", "Params", NULL};
 
 #define DAY_MS (86400 * UINT64_C(1000))
 #define KEY(part, key, how, ...)                                            \
@@ -389,8 +395,8 @@ const struct config_table config_table_session = {
 	.keys = keys,
 	.n_keys = sizeof(keys) / sizeof(*keys),
 	.sections = sections,
-	.open_section = "Params",
-	.set_any = set_param,
+	.open_sections = open_sections,
+	.set_any = set_any,
 	.other = &config_table_daemon,
 };
 
@@ -462,8 +468,9 @@ check_alias(struct config_file *f)
 static void
 check(struct config_file *f)
 {
-	const struct config_session *s = f->target;
+	struct config_session *s = f->target;
 
+	config_schedule_finish(f, &s->schedule, s->spec);
 	check_alias(f);
 	check_pauses(f);
 	config_check_water(f, f->seen[ROW_HIGH_WATER], f->seen[ROW_LOW_WATER]);
@@ -546,8 +553,10 @@ config_session_read(const char *path, const char *name,
 	if (!r) {
 		check(&f);
 		check_readable(&f);
-		return 0;
 	}
+	config_schedule_deinit(&s->schedule);
+	if (!r)
+		return 0;
 	s->spec = spec_unref(s->spec);
 	if (r == -ENOENT)
 		config_errors_add(errors, "%s:1:1: cannot be read: %s", path,
@@ -570,5 +579,6 @@ config_session_parse(const char *text, size_t size, struct config_session *s,
 	r = config_file_parse(&f, text, size);
 	if (!r)
 		check(&f);
+	config_schedule_deinit(&s->schedule);
 	return r;
 }

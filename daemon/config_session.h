@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "config_file.h"
+#include "config_schedule.h"
 
 struct session_spec;
 
@@ -28,6 +29,7 @@ struct config_session {
 	struct session_spec *spec;
 	unsigned n_loops; /* Loop= must be below */
 	struct config_aliases *aliases;
+	struct config_schedule schedule; /* while a file is read; else zero */
 };
 
 /**

@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
+#include "base/calendar.h"
 #include "config_files.h"
+#include "kernel/delays.h"
 #include "kernel/spec.h"
 
 struct fixture {
@@ -221,7 +223,7 @@ test_wrong_sections_are_told_with_a_hint(void **state)
 	wrong(t, GOOD "[Mialbox]\nMaxEvents=1\n", "4:1",
 		"unknown section [Mialbox]; did you mean [Mailbox]?");
 	wrong(t, GOOD "[Weather]\n", "4:1",
-		"there are Session, Mailbox or Params");
+		"there are Session, Mailbox, Schedule or Params");
 	wrong(t, GOOD "[Daemon]\n", "4:1", "belongs in eventd.conf");
 	wrong(t, GOOD "[Params] x\n", "4:1", "alone on its line");
 	wrong(t, GOOD "[Params\n", "4:1", "alone on its line");
@@ -441,7 +443,10 @@ test_digest_changes_with_every_field_and_the_script(void **state)
 		GOOD "[Mailbox]\nHighWater=9%\nLowWater=2%\n",
 		GOOD "[Mailbox]\nWaterAlias=a\n",
 		GOOD "[Mailbox]\nDeadLetter=a\n", GOOD "[Params]\na=1\n",
-		GOOD "[Params]\na=2\n", GOOD "[Params]\na1=\n"};
+		GOOD "[Params]\na=2\n", GOOD "[Params]\na1=\n",
+		GOOD "[Schedule]\na=daily\n", GOOD "[Schedule]\na=hourly\n",
+		GOOD "[Schedule]\na=daily\nZone=UTC\n",
+		GOOD "[Schedule]\na=daily\nMisfire=skip\nZone=UTC\n"};
 	enum { N = sizeof(others) / sizeof(*others) };
 	struct fixture *t = *state;
 	uint64_t digests[N + 1];
@@ -458,6 +463,45 @@ test_digest_changes_with_every_field_and_the_script(void **state)
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+/* ---- [Schedule] --------------------------------------------------------- */
+
+static void
+test_a_schedule(void **state)
+{
+	struct fixture *t = *state;
+	const struct session_spec *spec;
+
+	spec = read_text(t, GOOD "[Schedule]\nMisfire=skip\n"
+				 "refresh=hourly\nrefresh=Mon 9:00\n"
+				 "clean.up=*/5 * * * *\n"
+				 "Zone=Europe/Berlin\n");
+	assert_int_equal(t->errors.n, 0);
+	assert_int_equal(spec->n_schedules, 3);
+	assert_int_equal(spec->misfire, DELAY_SKIP);
+	assert_string_equal(spec->schedules[1].event, "refresh");
+	assert_string_equal(spec->schedules[1].calendar->text, "Mon 9:00");
+	assert_string_equal(
+		calendar_zone(spec->schedules[2].calendar), "Europe/Berlin");
+	spec = read_text(t, GOOD);
+	assert_int_equal(spec->n_schedules, 0);
+	assert_int_equal(spec->misfire, DELAY_ONCE);
+}
+
+static void
+test_a_wrong_schedule(void **state)
+{
+	struct fixture *t = *state;
+
+	wrong(t, GOOD "[Schedule]\na=25:00\n", "5:3", "hour is from 0 to 23");
+	wrong(t, GOOD "[Schedule]\na=\n", "5:3", "it is empty");
+	wrong(t, GOOD "[Schedule]\nZone=No/Where\na=daily\n", "5:6",
+		"No/Where");
+	wrong(t, GOOD "[Schedule]\nMisfire=never\n", "5:9",
+		"once, skip or all");
+	wrong(t, GOOD "[Schedule]\nZone=UTC\nZone=UTC\n", "6:1",
+		"on line 5 already");
+}
 
 int
 main(void)
@@ -481,6 +525,8 @@ main(void)
 		T(test_many_errors_are_counted_not_kept),
 		T(test_an_alias_given_twice_is_told_with_both_places),
 		T(test_digest_changes_with_every_field_and_the_script),
+		T(test_a_schedule),
+		T(test_a_wrong_schedule),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
