@@ -68,6 +68,7 @@ digest_spec(const struct session_spec *spec)
 	d = config_digest_number(d, spec->restart_window_ms);
 	d = config_digest_number(d, spec->memory_max);
 	d = config_digest_number(d, spec->handler_ms);
+	d = config_digest_number(d, spec->allow_replace);
 	return config_digest_number(d, (uint64_t)spec->loop);
 }
 
@@ -265,6 +266,16 @@ set_restart(
 }
 
 static void
+set_allow_replace(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	const struct config_session *s = f->target;
+
+	s->spec->allow_replace = set_apart(f, key, value, config_set_word,
+					 s->spec->allow_replace) != 0;
+}
+
+static void
 set_loop(struct config_file *f, const struct config_key *key, const char *value)
 {
 	const struct config_session *s = f->target;
@@ -328,6 +339,7 @@ static const char *const restart_words[] = {
 	[RESTART_ALWAYS] = "always",
 	NULL,
 };
+static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const sections[] = {
 	"Session", "Mailbox", "Schedule", "Params", NULL};
 static const char *const open_sections[] = {"Schedule", "Params", NULL};
@@ -368,6 +380,8 @@ static const struct config_key keys[] = {
 		KEY("Mailbox", "LowWater", config_set_water, FIELD(low, 0, 0)),
 	KEY("Session", "Restart", set_restart, .width = 4,
 		.words = restart_words),
+	KEY("Session", "AllowReplace", set_allow_replace, .width = 4,
+		.words = no_yes),
 	KEY("Session", "RestartBurst", set_count,
 		FIELD(restart_burst, 0, 1000000)),
 	KEY("Session", "RestartWindowSec", set_span,

@@ -23,6 +23,8 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "kernel/claim.h"
+#include "kernel/names.h"
 #include "proto/envelope.h"
 
 enum { ARRAY_MIN = 64 }; /* slots; a power of two */
@@ -135,8 +137,9 @@ rebuild(struct aliases *t)
 }
 
 /* The entry @name, made without references if need be. Under the lock. */
-static int
-entry_get(struct aliases *t, const char *name, size_t size, struct alias **out)
+int
+alias_get_locked(
+	struct aliases *t, const char *name, size_t size, struct alias **out)
 {
 	uint64_t hash = hash_bytes(t->key, name, size);
 	struct alias *a;
@@ -164,8 +167,8 @@ entry_get(struct aliases *t, const char *name, size_t size, struct alias **out)
 }
 
 /* Give up one reference. Under the lock. */
-static void
-entry_put(struct aliases *t, struct alias *a)
+void
+alias_put_locked(struct aliases *t, struct alias *a)
 {
 	struct alias *found;
 	struct slot *slot;
@@ -198,6 +201,7 @@ aliases_init(struct aliases *t, struct epoch *epoch)
 	atomic_init(&t->array, array);
 	t->n = t->n_used = 0;
 	t->epoch = epoch;
+	list_init(&t->watches);
 	return 0;
 }
 
@@ -235,21 +239,22 @@ take_locked(struct aliases *t, const char *name, size_t size, uint64_t session,
 	struct alias **out)
 {
 	struct alias *a;
-	int r = entry_get(t, name, size, &a);
+	int r = alias_get_locked(t, name, size, &a);
 
 	if (r < 0)
 		return err_pass(r);
 	if (atomic_load_explicit(&a->holder, memory_order_relaxed) != 0)
 		return ALIAS_E_TAKEN;
 	a->refs++;
+	a->allow_replace = false;
 	atomic_store_explicit(&a->holder, session, memory_order_release);
 	*out = a;
 	return 0;
 }
 
 int
-alias_take(struct aliases *t, const char *name, size_t size, uint64_t session,
-	struct alias **out)
+alias_take_after(struct aliases *t, const char *name, size_t size,
+	uint64_t session, struct alias **out, struct alias_after *after)
 {
 	int r;
 
@@ -258,6 +263,52 @@ alias_take(struct aliases *t, const char *name, size_t size, uint64_t session,
 		return ALIAS_E_NAME;
 	pthread_mutex_lock(&t->lock);
 	r = take_locked(t, name, size, session, out);
+	if (!r) {
+		names_changed_locked(t, *out, session, &after->wake);
+		after->waits = claim_waits_locked(*out);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return r;
+}
+
+int
+alias_take(struct aliases *t, const char *name, size_t size, uint64_t session,
+	struct alias **out)
+{
+	struct alias_after after = {NULL};
+
+	return alias_take_after(t, name, size, session, out, &after);
+}
+
+/* From its holder to the next in line, or to nobody. */
+static void
+pass_locked(struct aliases *t, struct alias *a, struct alias_after *after)
+{
+	struct claim *next = claim_first_locked(a);
+	uint64_t session = 0;
+
+	if (next) {
+		session = claim_grant_locked(a, next);
+		after->granted = next;
+		after->waits = claim_waits_locked(a);
+	}
+	atomic_store_explicit(&a->holder, session, memory_order_release);
+	names_changed_locked(t, a, session, &after->wake);
+	if (!next)
+		alias_put_locked(t, a);
+}
+
+int
+alias_drop_after(struct aliases *t, struct alias *a, uint64_t session,
+	struct alias_after *after)
+{
+	int r = ALIAS_E_NONE;
+
+	pthread_mutex_lock(&t->lock);
+	if (atomic_load_explicit(&a->holder, memory_order_relaxed) == session) {
+		pass_locked(t, a, after);
+		r = 0;
+	}
 	pthread_mutex_unlock(&t->lock);
 	return r;
 }
@@ -265,16 +316,9 @@ alias_take(struct aliases *t, const char *name, size_t size, uint64_t session,
 int
 alias_drop(struct aliases *t, struct alias *a, uint64_t session)
 {
-	int r = ALIAS_E_NONE;
+	struct alias_after after = {NULL};
 
-	pthread_mutex_lock(&t->lock);
-	if (atomic_load_explicit(&a->holder, memory_order_relaxed) == session) {
-		atomic_store_explicit(&a->holder, 0, memory_order_release);
-		entry_put(t, a);
-		r = 0;
-	}
-	pthread_mutex_unlock(&t->lock);
-	return r;
+	return alias_drop_after(t, a, session, &after);
 }
 
 struct alias *
@@ -285,7 +329,7 @@ alias_ref(struct aliases *t, const char *name, size_t size)
 	if (!name_is_valid(name, size, ENVELOPE_ALIAS_MAX))
 		return NULL;
 	pthread_mutex_lock(&t->lock);
-	if (entry_get(t, name, size, &a) == 0)
+	if (alias_get_locked(t, name, size, &a) == 0)
 		a->refs++;
 	pthread_mutex_unlock(&t->lock);
 	return a;
@@ -296,7 +340,7 @@ alias_unref(struct aliases *t, struct alias *a)
 {
 	if (a) {
 		pthread_mutex_lock(&t->lock);
-		entry_put(t, a);
+		alias_put_locked(t, a);
 		pthread_mutex_unlock(&t->lock);
 	}
 	return NULL;

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "kernel/epoch.h"
 
 struct alias {
@@ -19,11 +20,20 @@ struct alias {
 	uint64_t hash;
 	_Atomic uint64_t holder; /* session id; 0: nobody */
 	struct alias *sibling;   /* next alias of the holder; its thread */
+	struct alias_line *line; /* under the mutex; who waits, or NULL */
 	uint32_t refs;           /* under the mutex; the holder counts one */
 	uint8_t size;
-	char name[]; /* NUL-terminated */
+	bool allow_replace; /* under the mutex; the holder agrees to go */
+	char name[];        /* NUL-terminated */
 };
 
+/* Who wants an alias that is held, and who wants to know when it is. */
+struct alias_line {
+	struct list claims; /* struct claim, the next holder first */
+	struct list waits;
+};
+
+struct alias_after;
 struct alias_array;
 
 struct aliases {
@@ -33,6 +43,7 @@ struct aliases {
 	size_t n_used;   /* slots of the array ever used, under the lock */
 	uint64_t key[2]; /* of the hash, random */
 	struct epoch *epoch;
+	struct list watches; /* struct names_watch, under the lock */
 };
 
 enum {
@@ -56,7 +67,21 @@ int alias_take(struct aliases *t, const char *name, size_t size,
 	uint64_t session, struct alias **out);
 /* Take it from its holder @session: 0 or ALIAS_E_NONE. Any thread. */
 int alias_drop(struct aliases *t, struct alias *a, uint64_t session);
+/* The same, whose consequences for others the caller sees to, claim.h. The
+ * next in line is the holder at once. */
+int alias_take_after(struct aliases *t, const char *name, size_t size,
+	uint64_t session, struct alias **out, struct alias_after *after);
+int alias_drop_after(struct aliases *t, struct alias *a, uint64_t session,
+	struct alias_after *after);
 /* A reference to the alias @name, made if need be. NULL: out of memory or
  * not a valid name. Any thread. */
 struct alias *alias_ref(struct aliases *t, const char *name, size_t size);
 struct alias *alias_unref(struct aliases *t, struct alias *a);
+
+/* ---- under the lock ---------------------------------------------------- */
+
+/* The entry @name, made without references if need be. -ENOMEM. */
+int alias_get_locked(
+	struct aliases *t, const char *name, size_t size, struct alias **out);
+/* Give up one reference. */
+void alias_put_locked(struct aliases *t, struct alias *a);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "kernel/claim.h"
 #include "kernel/sched.h"
 
 enum { EXPIRE_AGAIN_MS = 10 };
@@ -101,6 +102,8 @@ session_end_call(struct session *s, struct call *call)
 {
 	struct sched *sched = home_of(s);
 
+	if (call->wait)
+		claim_wait_end(sched, call);
 	timers_remove(&sched->timers, &call->timer);
 	calls_remove(&sched->calls, call, &s->calls);
 	s->n_calls--;
@@ -287,6 +290,7 @@ sched_reply_arrived(struct sched *s, struct msg *m)
 		return;
 	}
 	m->seq = call->token;
+	m->handler = call->wait ? CLAIM_REPLY_WAIT : 0;
 	session_end_call(t, call);
 	if (t->ops->reply_inline) {
 		t->ops->reply(t, m->seq, m);

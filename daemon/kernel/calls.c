@@ -73,6 +73,7 @@ calls_add(struct calls *c, uint32_t *chain)
 	*chain = slot + 1;
 	call->timer.link = NULL;
 	call->to = 0;
+	call->wait = NULL;
 	call->id = (++c->last << (CALLS_SLOT_BITS + CALLS_SCHED_BITS)) |
 		   ((uint64_t)slot << CALLS_SCHED_BITS) | c->sched;
 	return call;

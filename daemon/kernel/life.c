@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/claim.h"
 #include "kernel/idle.h"
 #include "kernel/kin.h"
 #include "kernel/queue.h"
@@ -78,10 +79,11 @@ take_aliases(struct session *s)
 		const char *name = spec->aliases[i];
 		int r;
 
-		if (alias_holder(&home_of(s)->kernel->aliases, name,
-			    strlen(name)) == s->id)
-			continue;
-		r = session_add_alias(s, name, strlen(name));
+		r = claim_make(s, &(struct claim_init){
+					  .name = name,
+					  .size = strlen(name),
+					  .allow_replace = spec->allow_replace,
+				  });
 		if (!r)
 			continue;
 		if (asprintf(&why, "the alias '%s' %s", name,
@@ -429,7 +431,7 @@ drop_aliases(struct session *s)
 
 	while ((alias = s->aliases)) {
 		s->aliases = alias->sibling;
-		alias_drop(&home_of(s)->kernel->aliases, alias, s->id);
+		claim_release(s, alias);
 	}
 }
 
@@ -643,7 +645,7 @@ drop_other_aliases(struct session *s, const struct session_spec *spec)
 			continue;
 		}
 		*link = alias->sibling;
-		alias_drop(&home_of(s)->kernel->aliases, alias, s->id);
+		claim_release(s, alias);
 	}
 }
 

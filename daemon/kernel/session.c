@@ -12,8 +12,11 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/claim.h"
 #include "kernel/idle.h"
 #include "kernel/life.h"
+#include "kernel/names.h"
+#include "kernel/notice.h"
 #include "kernel/queue.h"
 #include "kernel/sched.h"
 #include "kernel/slots.h"
@@ -29,30 +32,27 @@ home_of(const struct session *s)
 int
 session_add_alias(struct session *s, const char *name, size_t size)
 {
+	struct alias_after after = {NULL};
 	struct alias *alias;
-	int r;
+	int r = alias_take_after(&home_of(s)->kernel->aliases, name, size,
+		s->id, &alias, &after);
 
-	r = alias_take(&home_of(s)->kernel->aliases, name, size, s->id, &alias);
 	if (r)
 		return r;
 	alias->sibling = s->aliases;
 	s->aliases = alias;
+	alias_after(home_of(s), alias, &after);
 	return 0;
 }
 
 int
 session_drop_alias(struct session *s, const char *name, size_t size)
 {
-	struct alias **link = &s->aliases, *alias;
+	int r = claim_drop(s, name, size);
 
-	for (; (alias = *link); link = &alias->sibling)
-		if (alias->size == size && !memcmp(alias->name, name, size))
-			break;
-	if (!alias)
-		return ALIAS_E_NONE;
-	*link = alias->sibling;
-	idle_look(s);
-	return alias_drop(&home_of(s)->kernel->aliases, alias, s->id);
+	if (!r)
+		idle_look(s);
+	return r;
 }
 
 const char *
@@ -190,6 +190,8 @@ run_notice(struct sched *sched, struct session *s, struct msg *m)
 
 	if (sched->profile.ops)
 		sched->profile.ops->ran(sched, s, m, (int)result);
+	if (m->event == notice_name && result != SESSION_HELD)
+		names_taken(s);
 	if (result == SESSION_HELD) {
 		msg_ring_unpop(&s->notices, m);
 		s->run = SESSION_ON_HOLD;

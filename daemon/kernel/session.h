@@ -63,6 +63,10 @@ struct session_ops {
 	 * handled, wants no reply any more: true if it was there. NULL: the
 	 * kind is not told. */
 	bool (*cancelled)(struct session *s, uint64_t call);
+	/* It has got the alias @name, or lost it to the session @by: what
+	 * claim_make() left for later. NULL: the event `_alias` tells. */
+	void (*alias)(
+		struct session *s, const char *name, bool held, uint64_t by);
 	/* session_restart() of one that is up: its spec and aliases may have
 	 * changed, its state stays. NULL: it is stopped and started. */
 	void (*renew)(struct session *s);

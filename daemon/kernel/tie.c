@@ -10,10 +10,10 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "kernel/claim.h"
+#include "kernel/names.h"
 #include "kernel/notice.h"
 #include "kernel/sched.h"
-
-enum { NUMBER_BITS = 24 }; /* of the place in ties.places */
 
 /* Shared by all that are told of one end. */
 struct tie_story {
@@ -51,22 +51,6 @@ struct tie {
 	struct tie_trip *trips; /* of each end; NULL: both live here */
 	char *alias;            /* of the asked one; behind the name */
 	char name[];            /* of the one that asked */
-};
-
-/* A place is taken by the end that has its number, or the next free one. */
-struct tie_place {
-	struct tie_end *end;
-	uint32_t serial;
-	uint32_t next; /* free: place + 1; 0: none */
-};
-
-struct ties {
-	struct list ends;
-	struct tie_place *places;
-	uint32_t n_places, free; /* place + 1 */
-	uint32_t n;              /* asked for by this session */
-	uint32_t n_ends;
-	bool trap;
 };
 
 static struct sched *
@@ -170,78 +154,6 @@ tie_new(struct session *s, const struct tie_init *init, struct sched *there)
 
 /* ---- the ties of a session --------------------------------------------- */
 
-static struct ties *
-ties_get(struct session *s)
-{
-	if (s->ties)
-		return s->ties;
-	s->ties = FAULT(ties_get) ? NULL : calloc(1, sizeof(*s->ties));
-	if (s->ties)
-		list_init(&s->ties->ends);
-	return s->ties;
-}
-
-static int
-places_grow(struct ties *t)
-{
-	uint32_t n = t->n_places ? t->n_places * 2 : 4;
-	struct tie_place *places;
-
-	if (n >> NUMBER_BITS)
-		return err_raise(-ENOMEM);
-	places = FAULT(tie_places)
-			 ? NULL
-			 : reallocarray(t->places, n, sizeof(*places));
-	if (!places)
-		return err_raise(-ENOMEM);
-	for (uint32_t i = n; i-- > t->n_places;) {
-		places[i] = (struct tie_place){.serial = 1, .next = t->free};
-		t->free = i + 1;
-	}
-	t->places = places;
-	t->n_places = n;
-	return 0;
-}
-
-static int
-number_take(struct ties *t, struct tie_end *end)
-{
-	struct tie_place *place;
-	uint32_t i;
-
-	if (!t->free && places_grow(t))
-		return -ENOMEM;
-	i = t->free - 1;
-	place = &t->places[i];
-	t->free = place->next;
-	place->end = end;
-	end->number = (uint64_t)place->serial << NUMBER_BITS | i;
-	return 0;
-}
-
-static struct tie_place *
-place_of(const struct ties *t, uint64_t number)
-{
-	uint64_t i = number & ((1u << NUMBER_BITS) - 1);
-	struct tie_place *place = i < t->n_places ? &t->places[i] : NULL;
-
-	return place && place->end && place->end->number == number ? place
-								   : NULL;
-}
-
-static void
-number_give(struct ties *t, struct tie_end *end)
-{
-	struct tie_place *place = place_of(t, end->number);
-
-	if (!place)
-		return;
-	place->end = NULL;
-	place->serial++;
-	place->next = t->free;
-	t->free = (uint32_t)(place - t->places) + 1;
-}
-
 static void
 end_attach(struct ties *t, struct tie_end *end)
 {
@@ -264,7 +176,8 @@ end_detach(struct ties *t, struct tie_end *end)
 	t->n_ends--;
 	if (end->index == 0)
 		t->n--;
-	number_give(t, end);
+	if (end->number)
+		ties_number_give(t, end->number);
 }
 
 /* ---- being told -------------------------------------------------------- */
@@ -445,6 +358,8 @@ ties_end(struct session *s, enum tie_end_why why, const char *text)
 
 	if (!t)
 		return;
+	claims_end(s);
+	names_end(s);
 	s->ties = NULL; /* nothing below finds its way back to it */
 	story = t->n_ends ? story_new(s, why, text) : NULL;
 	while (!list_is_empty(&t->ends)) {
@@ -485,7 +400,8 @@ end_make(struct tie_end *end)
 	why = state_of(t);
 	if (why == TIE_NORMAL) {
 		ties = ties_get(t);
-		if (ties && tie_of(end)->link && number_take(ties, end))
+		if (ties && tie_of(end)->link &&
+			ties_number(ties, end, TIE_KIND_END, &end->number))
 			ties = NULL;
 	}
 	if (ties) {
@@ -525,26 +441,12 @@ is_linked(const struct session *s, uint64_t other)
 	return false;
 }
 
-static int
-check(const struct session *s, const struct tie_init *init)
-{
-	const struct kernel_limits *limits = &home_of(s)->kernel->limits;
-
-	if (s->life >= SESSION_STOPPING)
-		return TIE_E_ENDING;
-	if (init->session == s->id)
-		return TIE_E_SELF;
-	if (s->ties && s->ties->n >= limits->max_watches)
-		return TIE_E_LIMIT;
-	return 0;
-}
-
 int
 tie_make(struct session *s, const struct tie_init *init, uint64_t *number)
 {
 	struct sched *here = home_of(s), *there = here;
 	struct session *t = session_find(here->kernel, init->session);
-	int r = check(s, init);
+	int r = init->session == s->id ? TIE_E_SELF : ties_check(s);
 	struct tie *tie;
 
 	*number = 0;
@@ -555,7 +457,8 @@ tie_make(struct session *s, const struct tie_init *init, uint64_t *number)
 	if (!ties_get(s))
 		return err_raise(-ENOMEM);
 	tie = tie_new(s, init, there);
-	if (!tie || number_take(s->ties, &tie->ends[0])) {
+	if (!tie || ties_number(s->ties, &tie->ends[0], TIE_KIND_END,
+			    &tie->ends[0].number)) {
 		if (tie) {
 			tie_unref(tie);
 			tie_unref(tie);
@@ -586,11 +489,11 @@ end_cut(struct session *s, struct tie_end *end)
 int
 tie_unwatch(struct session *s, uint64_t number)
 {
-	struct tie_place *place = s->ties ? place_of(s->ties, number) : NULL;
+	struct tie_end *end = ties_find(s->ties, number, TIE_KIND_END);
 
-	if (!place || tie_of(place->end)->link)
+	if (!end || tie_of(end)->link)
 		return TIE_E_NONE;
-	end_cut(s, place->end);
+	end_cut(s, end);
 	return 0;
 }
 
@@ -610,70 +513,4 @@ tie_unlink(struct session *s, uint64_t other)
 		r = 0;
 	}
 	return r;
-}
-
-int
-ties_trap(struct session *s, bool on)
-{
-	if (!ties_get(s))
-		return err_raise(-ENOMEM);
-	s->ties->trap = on;
-	return 0;
-}
-
-int
-tie_status(int r)
-{
-	switch (r) {
-	case 0:
-		return EVD_STATUS_OK;
-	case TIE_E_LIMIT:
-		return EVD_STATUS_LIMIT;
-	case TIE_E_NONE:
-		return EVD_STATUS_NOT_FOUND;
-	case TIE_E_SELF:
-	case TIE_E_ENDING:
-		return EVD_STATUS_INVALID;
-	default:
-		return EVD_STATUS_NO_MEMORY;
-	}
-}
-
-const char *
-tie_explain(const struct session *s, int r, char *text, size_t size)
-{
-	const struct kernel_limits *limits = &home_of(s)->kernel->limits;
-
-	switch (r) {
-	case TIE_E_LIMIT:
-		snprintf(text, size,
-			"the session '%s' has %" PRIu32
-			" watches and links (MaxWatches= in eventd.conf)",
-			session_name(s), limits->max_watches);
-		break;
-	case TIE_E_SELF:
-		snprintf(text, size, "a session does not watch itself");
-		break;
-	case TIE_E_ENDING:
-		snprintf(text, size, "the session is about to end");
-		break;
-	case TIE_E_NONE:
-		snprintf(text, size, "no such watch");
-		break;
-	default:
-		snprintf(text, size, "out of memory");
-		break;
-	}
-	return text;
-}
-
-size_t
-ties_memory(const struct session *s)
-{
-	const struct ties *t = s->ties;
-
-	if (!t)
-		return 0;
-	return sizeof(*t) + t->n_places * sizeof(*t->places) +
-	       t->n * sizeof(struct tie);
 }

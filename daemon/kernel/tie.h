@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "kernel/ties.h"
 
 struct session;
 
@@ -25,13 +26,6 @@ enum tie_end_why {
 	TIE_KILLED,  /* somebody stopped it by hand, or its parent did */
 	TIE_IDLE,    /* IdleStop= */
 	TIE_UNREFERENCED, /* Collect= */
-};
-
-enum {
-	TIE_E_LIMIT = 1, /* MaxWatches= are there */
-	TIE_E_NONE = 2,  /* no such watch, or link */
-	TIE_E_SELF = 3,
-	TIE_E_ENDING = 4, /* the session is about to end itself */
 };
 
 struct tie_init {
@@ -53,12 +47,6 @@ int tie_make(struct session *s, const struct tie_init *init, uint64_t *number);
 int tie_unwatch(struct session *s, uint64_t number);
 /* End the link of @s with the session @other: 0 or TIE_E_NONE. */
 int tie_unlink(struct session *s, uint64_t other);
-/* Does @s live on when one that it is linked with fails? -ENOMEM. */
-int ties_trap(struct session *s, bool on);
-int tie_status(int r); /* EVD_STATUS_* of a TIE_E_* or errno */
-/* Why, for people. Returns @text, of @size bytes. */
-const char *tie_explain(
-	const struct session *s, int r, char *text, size_t size);
 /* "normal", "failed" ... */
 const char *tie_why_word(enum tie_end_why why);
 
@@ -66,5 +54,3 @@ const char *tie_why_word(enum tie_end_why why);
 
 /* @s has no state any more: end all its ties. @text: why, or NULL. */
 void ties_end(struct session *s, enum tie_end_why why, const char *text);
-/* Bytes held for @s. */
-size_t ties_memory(const struct session *s);

@@ -130,6 +130,7 @@ void lua_open_eventd(lua_State *L);             /* lua_api.c */
 void lua_open_time(lua_State *L, int eventd);   /* lua_time.c */
 void lua_open_timers(lua_State *L, int eventd); /* lua_timers.c */
 void lua_open_spawn(lua_State *L, int eventd);  /* lua_spawn.c */
+void lua_open_names(lua_State *L, int eventd);  /* lua_names.c */
 void lua_open_ties(lua_State *L, int eventd);   /* lua_ties.c */
 void lua_open_event(lua_State *L);              /* lua_event.c: pushes it */
 /* Push the table that is the first argument of a notice's handler. */

@@ -49,8 +49,9 @@ push_refused(lua_State *L, int r)
 {
 	char text[256];
 
-	return lua_push_failure(L, tie_status(r),
-		tie_explain(lua_session_of(L)->session, r, text, sizeof(text)));
+	return lua_push_failure(L, ties_status(r),
+		ties_explain(
+			lua_session_of(L)->session, r, text, sizeof(text)));
 }
 
 static const char *
@@ -80,7 +81,7 @@ api_unwatch(lua_State *L)
 {
 	uint64_t number = (uint64_t)luaL_checkinteger(L, 1);
 
-	lua_pushboolean(L, !tie_unwatch(lua_session_of(L)->session, number));
+	lua_pushboolean(L, !ties_unwatch(lua_session_of(L)->session, number));
 	return 1;
 }
 

@@ -56,12 +56,18 @@ struct native_call {
 };
 
 extern const struct evd_host native_host;
-/* native_ties.c: of the host. */
+/* native_ties.c, native_names.c: of the host. */
 int native_watch(struct evd_ctx *ctx, const struct evd_watch_args *watch,
 	uint64_t *number);
 int native_unwatch(struct evd_ctx *ctx, uint64_t number);
 int native_unlink(struct evd_ctx *ctx, uint64_t session);
 int native_trap(struct evd_ctx *ctx, int on);
+int native_bind(struct evd_ctx *ctx, const char *alias, unsigned flags);
+int native_unbind(struct evd_ctx *ctx, const char *alias);
+int native_wait(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,
+	const char *reply_event);
+int native_watch_names(
+	struct evd_ctx *ctx, const char *prefix, uint64_t *number);
 
 /* native_host.c: call; takes @m whatever happens. */
 int native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
@@ -83,5 +89,8 @@ int native_next_timer(
 
 /* The running native session @id if it lives on the scheduler of @n. */
 struct native *native_find(struct native *n, uint64_t id);
+/* The outcome will be the event @event; NULL: out of memory. */
+struct native_call *native_call_new(struct native *n, const char *event);
+void native_call_free(struct native_call *call);
 /* All that @n holds of the kernel. */
 void native_host_deinit(struct native *n);

@@ -260,25 +260,33 @@ host_post_alias(struct evd_ctx *ctx, const char *alias, const char *event,
 
 /* ---- calls ------------------------------------------------------------- */
 
-static struct native_call *
-call_new(struct native *n, const char *event)
+struct native_call *
+native_call_new(struct native *n, const char *event)
 {
 	size_t size = strlen(event);
 	struct native_call *call = malloc(sizeof(*call) + size + 1);
 
 	if (!call)
 		return NULL;
+	call->call = 0;
 	call->size = (uint8_t)size;
 	memcpy(call->event, event, size + 1);
 	list_append(&n->calls, &call->link);
 	return call;
 }
 
+void
+native_call_free(struct native_call *call)
+{
+	list_remove(&call->link);
+	free(call);
+}
+
 int
 native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 	const char *reply_event, uint64_t *id)
 {
-	struct native_call *call = call_new(n, reply_event);
+	struct native_call *call = native_call_new(n, reply_event);
 	int r;
 
 	if (!call) {
@@ -293,8 +301,7 @@ native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 		return 0;
 	}
 	msg_free(&n->sched->pool, m);
-	list_remove(&call->link);
-	free(call);
+	native_call_free(call);
 	return errno_of(r);
 }
 
@@ -437,4 +444,8 @@ const struct evd_host native_host = {
 	.cancel_all = native_cancel_all,
 	.adjust = native_adjust,
 	.next_timer = native_next_timer,
+	.bind = native_bind,
+	.unbind = native_unbind,
+	.wait = native_wait,
+	.watch_names = native_watch_names,
 };

@@ -18,7 +18,7 @@ native_of(struct evd_ctx *ctx)
 static int
 errno_of(int r)
 {
-	return r ? -status_errno(tie_status(r)) : 0;
+	return r ? -status_errno(ties_status(r)) : 0;
 }
 
 int
@@ -44,7 +44,7 @@ native_watch(struct evd_ctx *ctx, const struct evd_watch_args *watch,
 int
 native_unwatch(struct evd_ctx *ctx, uint64_t number)
 {
-	return errno_of(tie_unwatch(native_of(ctx)->session, number));
+	return errno_of(ties_unwatch(native_of(ctx)->session, number));
 }
 
 int

@@ -193,6 +193,13 @@ struct evd_timer_info {
 	uint32_t clock, misfire;
 };
 
+/* Of evd_ctx_bind(). */
+enum evd_bind_flag {
+	EVD_BIND_QUEUE = 1,         /* if it is taken: stand in line */
+	EVD_BIND_REPLACE = 2,       /* if it is taken: make the holder go */
+	EVD_BIND_ALLOW_REPLACE = 4, /* let others do that to us */
+};
+
 /* The daemon's side, reached through the inline functions below. */
 struct evd_host {
 	uint32_t abi, size;
@@ -244,6 +251,12 @@ struct evd_host {
 		const struct evd_adjust_args *args);
 	int (*next_timer)(struct evd_ctx *ctx, uint64_t after,
 		struct evd_timer_info *info);
+	int (*bind)(struct evd_ctx *ctx, const char *alias, unsigned flags);
+	int (*unbind)(struct evd_ctx *ctx, const char *alias);
+	int (*wait)(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,
+		const char *reply_event);
+	int (*watch_names)(
+		struct evd_ctx *ctx, const char *prefix, uint64_t *number);
 };
 
 /* Its first member, so that the inline functions reach the host. */
@@ -459,6 +472,40 @@ static inline int
 evd_ctx_unlink(struct evd_ctx *ctx, uint64_t session)
 {
 	return EVD_HOST(ctx)->unlink(ctx, session);
+}
+
+/* Take one more alias. @flags: enum evd_bind_flag, or-ed. 0: it is ours; 1: the
+ * event `_alias` will tell; also tells when it is lost. Or -EADDRINUSE,
+ * -EINVAL, -EDQUOT (MaxWatches=), -ENOMEM. */
+static inline int
+evd_ctx_bind(struct evd_ctx *ctx, const char *alias, unsigned flags)
+{
+	return EVD_HOST(ctx)->bind(ctx, alias, flags);
+}
+
+/* Drop one, or leave the line for it. 0, or -ESRCH. */
+static inline int
+evd_ctx_unbind(struct evd_ctx *ctx, const char *alias)
+{
+	return EVD_HOST(ctx)->unbind(ctx, alias);
+}
+
+/* Have the event @reply_event come once: when @alias has a holder, whose id, a
+ * uint64_t, is its data, or with a status. @timeout_ms 0: that of calls;
+ * UINT64_MAX: none. 0, or -EINVAL, -EDQUOT (MaxCalls=), -ENOMEM. */
+static inline int
+evd_ctx_wait(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,
+	const char *reply_event)
+{
+	return EVD_HOST(ctx)->wait(ctx, alias, timeout_ms, reply_event);
+}
+
+/* Have each alias that begins with @prefix tell by `_name` when it gets or
+ * loses its holder. Returns as evd_ctx_watch(). */
+static inline int
+evd_ctx_watch_names(struct evd_ctx *ctx, const char *prefix, uint64_t *number)
+{
+	return EVD_HOST(ctx)->watch_names(ctx, prefix, number);
 }
 
 /* With @on, the end of a linked session comes as `_down` instead. 0, -ENOMEM.

@@ -107,6 +107,7 @@ test_all_keys_are_read(void **state)
 			     "Alias = d\n"
 			     "Kind=lua\n"
 			     "Script=s.lua\n"
+			     "AllowReplace=yes\n"
 			     "Restart=always\n"
 			     "RestartSec=2s\n"
 			     "RestartMaxSec=1min\n"
@@ -139,6 +140,7 @@ test_all_keys_are_read(void **state)
 	assert_string_equal(s->path, files_path(&t->files, "s.lua"));
 	assert_string_equal(s->name, "s");
 	assert_string_equal(s->origin, files_path(&t->files, "s.conf"));
+	assert_true(s->allow_replace);
 	assert_int_equal(s->restart, RESTART_ALWAYS);
 	assert_int_equal(s->restart_ms, 2000);
 	assert_int_equal(s->restart_max_ms, 60000);

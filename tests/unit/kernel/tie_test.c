@@ -117,7 +117,7 @@ test_a_failed_end_is_told_once_with_its_reason(void **state)
 	session_stop(t->session);
 	fixture_run(f);
 	assert_int_equal(told.n, 1);
-	assert_int_equal(tie_unwatch(w->session, number), TIE_E_NONE);
+	assert_int_equal(ties_unwatch(w->session, number), TIE_E_NONE);
 }
 
 static void
@@ -229,11 +229,11 @@ test_an_ended_watch_tells_nothing(void **state)
 	struct fake *w = watcher(f, 0), *t = target(f, last(f), RESTART_NO);
 	uint64_t number = watch(w, t);
 
-	assert_int_equal(tie_unwatch(w->session, number), 0);
-	assert_int_equal(tie_unwatch(w->session, number), TIE_E_NONE);
+	assert_int_equal(ties_unwatch(w->session, number), 0);
+	assert_int_equal(ties_unwatch(w->session, number), TIE_E_NONE);
 	number = watch(w, t); /* another number in the same place */
 	fixture_run(f);
-	assert_int_equal(tie_unwatch(w->session, number), 0);
+	assert_int_equal(ties_unwatch(w->session, number), 0);
 	fixture_run(f);
 	session_stop(t->session);
 	fixture_run(f);
@@ -269,13 +269,13 @@ test_watches_are_limited_and_freed(void **state)
 	for (unsigned i = 0; i < 3; i++)
 		numbers[i] = watch(w, t);
 	assert_int_equal(tie_make(w->session, &init, &more), TIE_E_LIMIT);
-	assert_non_null(
-		strstr(tie_explain(w->session, TIE_E_LIMIT, text, sizeof(text)),
-			"3 watches and links (MaxWatches= in eventd.conf)"));
-	assert_int_equal(tie_unwatch(w->session, numbers[1]), 0);
+	assert_non_null(strstr(
+		ties_explain(w->session, TIE_E_LIMIT, text, sizeof(text)),
+		"3 watches, links and claims (MaxWatches= in eventd.conf)"));
+	assert_int_equal(ties_unwatch(w->session, numbers[1]), 0);
 	watch(w, t);
 	init.session = w->id;
-	assert_int_equal(tie_unwatch(w->session, numbers[0]), 0);
+	assert_int_equal(ties_unwatch(w->session, numbers[0]), 0);
 	assert_int_equal(tie_make(w->session, &init, &more), TIE_E_SELF);
 	f->kernel.limits.max_watches = 100;
 }
@@ -508,7 +508,7 @@ test_any_order_leaves_nothing(void **state)
 					tie_make(a->session, &init, &number),
 					0);
 				if (random_below(3) == 0)
-					tie_unwatch(a->session, number);
+					ties_unwatch(a->session, number);
 			}
 			break;
 		}
@@ -578,7 +578,7 @@ storm_round(struct storm *st, struct sched *s, struct session *watcher)
 		if (init.session && init.session != watcher->id &&
 			!tie_make(watcher, &init, &number))
 			st->watches++;
-		if (random_below(4) == 0 && !tie_unwatch(watcher, number))
+		if (random_below(4) == 0 && !ties_unwatch(watcher, number))
 			st->watches--;
 		return;
 	}

@@ -148,8 +148,8 @@ test_wrong_arguments_are_errors(void **state)
 	rig->k.limits.max_watches = 1;
 	rig_call(rig, "w", "x", "eventd.watch 'probe'");
 	rig_expect(rig, "w", "x", "select(3, eventd.watch 'probe')",
-		"the session 'w' has 1 watches and links (MaxWatches= in "
-		"eventd.conf)");
+		"the session w has 1 watches, links and claims "
+		"(MaxWatches= in eventd.conf)");
 }
 
 /* What others post under such a name is no notice. */

@@ -60,6 +60,53 @@ on_trap(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 }
 
 static int
+on_bind(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	const char *text = m->data;
+	unsigned flags = (unsigned)(text[0] - '0');
+
+	(void)state;
+	return answer(ctx, m, evd_ctx_bind(ctx, text + 1, flags));
+}
+
+static int
+on_unbind(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	(void)state;
+	return answer(ctx, m, evd_ctx_unbind(ctx, m->data));
+}
+
+static int
+on_wait(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	(void)state;
+	return answer(ctx, m, evd_ctx_wait(ctx, m->data, 1000, "found"));
+}
+
+static int
+on_found(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	uint64_t holder = 0;
+	char text[32];
+
+	(void)state;
+	if (!m->status)
+		memcpy(&holder, m->data, sizeof(holder));
+	snprintf(text, sizeof(text), "%d %d", m->status, holder != 0);
+	return tell(ctx, "found", text);
+}
+
+static int
+on_watch_names(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	uint64_t number = 0;
+	int r = evd_ctx_watch_names(ctx, m->data, &number);
+
+	(void)state;
+	return answer(ctx, m, r ? r : (int64_t)number);
+}
+
+static int
 on_notice(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 {
 	const struct evd_notice *n = m->data;
@@ -79,7 +126,14 @@ static const struct evd_handler handlers[] = {
 	{"link", on_link},
 	{"unlink", on_unlink},
 	{"trap", on_trap},
+	{"bind", on_bind},
+	{"unbind", on_unbind},
+	{"wait", on_wait},
+	{"found", on_found},
+	{"watch-names", on_watch_names},
 	{"_down", on_notice},
+	{"_name", on_notice},
+	{"_alias", on_notice},
 };
 
 EVD_PLUGIN_EXPORT extern const struct evd_plugin eventd_plugin;
