@@ -1,9 +1,11 @@
 /* main: the command line of eventd. It never puts itself in the background:
  * a supervisor, or a shell, sees to that. */
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config_value.h"
 #include "daemon.h"
@@ -152,14 +154,33 @@ report(struct config *config)
 	return fflush(stdout) == 0 ? 0 : DAEMON_EXIT_OS;
 }
 
+/* Whoever started us may have closed them: what we open must not take their
+ * place, for the log would be written there. */
+static int
+standard_files_open(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd < 0)
+		return DAEMON_EXIT_OS;
+	close(fd);
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
 	struct arguments a = {0};
 	struct config_errors errors = {0};
 	struct config *config;
-	int r = arguments_read(&a, argc, argv);
+	int r = standard_files_open();
 
+	if (r)
+		return r;
+	r = arguments_read(&a, argc, argv);
 	if (r >= 0)
 		return r;
 	if (config_load(&a.source, &config, &errors))
