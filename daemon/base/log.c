@@ -1,13 +1,17 @@
 /* Structured log: one line, once to journald with its fields, or to stderr.
  *
  * Any thread: level and output are set before threads are started, and the
- * limit of each site is kept in atomics. Nothing is allocated. */
+ * limit of each site is kept in atomics. Nothing is allocated, and nobody who
+ * reads stderr can make a thread wait: a line for which there is no room is
+ * left out and counted. */
 #include "base/log.h"
 
 #define SD_JOURNAL_SUPPRESS_LOCATION /* the caller's is given instead */
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,22 +148,41 @@ line_format(struct line *l, const char *event, const char *format, va_list args)
 
 /* ---- to stderr --------------------------------------------------------- */
 
+/* A pipe that has room has it for PIPE_BUF bytes, which is more than a line;
+ * a terminal may be held. */
+static bool
+stderr_has_room(void)
+{
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	return poll(&p, 1, 0) != 0;
+}
+
 /* One write, so that lines of several threads do not mix. What cannot be
- * written is lost: there is nobody to tell. */
-static void
+ * written is lost: there is nobody to tell. False: there was no room. */
+static bool
 write_line(const char *prefix, const struct line *l)
 {
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+
 	struct iovec parts[] = {
 		{(void *)prefix, strlen(prefix)},
 		{(void *)l->text, strlen(l->text)},
 		{(void *)l->tail, strlen(l->tail)},
 		{(void *)"\n", 1},
 	};
+	bool room;
 	ssize_t n;
 
-	do
-		n = writev(STDERR_FILENO, parts, 4);
-	while (n < 0 && errno == EINTR);
+	pthread_mutex_lock(&one);
+	room = stderr_has_room();
+	if (room) {
+		do
+			n = writev(STDERR_FILENO, parts, 4);
+		while (n < 0 && errno == EINTR);
+	}
+	pthread_mutex_unlock(&one);
+	return room;
 }
 
 static const char *
@@ -179,7 +202,7 @@ level_word(enum log_level level)
 }
 
 /* For people who read a terminal or a file: the time of day and the level. */
-static void
+static bool
 send_text(const struct line *l)
 {
 	uint64_t now = clock_wall(log_clock);
@@ -192,7 +215,7 @@ send_text(const struct line *l)
 		memset(&tm, 0, sizeof(tm));
 	snprintf(prefix, sizeof(prefix), "%02d:%02d:%02d.%03u %s ", tm.tm_hour,
 		tm.tm_min, tm.tm_sec, ms, level_word(l->level));
-	write_line(prefix, l);
+	return write_line(prefix, l);
 }
 
 /* ---- to journald ------------------------------------------------------- */
@@ -272,7 +295,7 @@ entry_fill(struct entry *e, const struct line *l, const char *event,
 }
 
 /* As text with a priority that journald takes off, if it cannot be had. */
-static void
+static bool
 send_journal(const struct line *l, const struct log_site *site,
 	const char *event, const char *format)
 {
@@ -288,8 +311,9 @@ send_journal(const struct line *l, const struct log_site *site,
 		char prefix[8];
 
 		snprintf(prefix, sizeof(prefix), "<%d>", (int)l->level);
-		write_line(prefix, l);
+		return write_line(prefix, l);
 	}
+	return true;
 }
 
 void
@@ -299,6 +323,7 @@ log_at(struct log_site *site, enum log_level level, const char *event,
 	int saved_errno = errno;
 	struct line l;
 	va_list args;
+	bool sent;
 
 	if (!site_admits(site, &l.suppressed)) {
 		errno = saved_errno;
@@ -309,8 +334,10 @@ log_at(struct log_site *site, enum log_level level, const char *event,
 	line_format(&l, event, format, args);
 	va_end(args);
 	if (to_journal)
-		send_journal(&l, site, event, format);
+		sent = send_journal(&l, site, event, format);
 	else
-		send_text(&l);
+		sent = send_text(&l);
+	if (!sent)
+		atomic_fetch_add(&site->suppressed, l.suppressed + 1);
 	errno = saved_errno;
 }

@@ -4,6 +4,7 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -328,6 +329,31 @@ test_another_ones_stream_is_not_the_journal(void **state)
 	assert_string_equal(journal.text, "");
 }
 
+/* A reader that does not read. */
+static void
+test_a_full_pipe_makes_nobody_wait(void **state)
+{
+	char bytes[4096] = {0};
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(pipe2(fds, O_NONBLOCK), 0);
+	while (write(fds[1], bytes, sizeof(bytes)) > 0)
+		;
+	assert_int_equal(fcntl(fds[1], F_SETFL, 0), 0); /* it would block */
+	dup2(fds[1], STDERR_FILENO);
+	for (int i = 0; i < 3; i++)
+		log_here(i);
+	while (read(fds[0], bytes, sizeof(bytes)) > 0)
+		;
+	log_here(3);
+	memset(bytes, 0, sizeof(bytes));
+	assert_true(read(fds[0], bytes, sizeof(bytes) - 1) > 0);
+	assert_has(bytes, "test.here i=3 suppressed=3\n");
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void
 test_level_words(void **state)
 {
@@ -367,6 +393,7 @@ main(void)
 		TEST(test_a_long_line_reaches_the_journal_cut),
 		TEST(test_without_journald_the_line_carries_its_priority),
 		TEST(test_another_ones_stream_is_not_the_journal),
+		TEST(test_a_full_pipe_makes_nobody_wait),
 		TEST(test_level_words),
 	};
 
