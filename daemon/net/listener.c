@@ -17,6 +17,7 @@ enum {
 	LISTENER_BACKLOG = 1024,
 	LISTENER_BATCH = 64,     /* accepted in one go */
 	LISTENER_PAUSE_MS = 100, /* after EMFILE */
+	LISTENER_TELL_MS = 30000,
 };
 
 /* ---- the socket file --------------------------------------------------- */
@@ -140,16 +141,30 @@ deal_out(struct listener *l, int fd)
 static void listener_on_pause(uv_timer_t *timer);
 static void listener_on_poll(uv_poll_t *poll, int status, int events);
 
+/* At the first time, and then seldom, however often it rests. */
+static void
+tell_pause(struct listener *l, int err)
+{
+	uint64_t now = uv_now(l->pause.loop);
+
+	l->n_pauses++;
+	if (l->told_ms && now - l->told_ms < LISTENER_TELL_MS)
+		return;
+	log_err("listener.paused",
+		"errno=%d reason=\"%s\" connections=%" PRIu32 " times=%" PRIu32
+		" hint=\"raise LimitNOFILE=\"",
+		err, strerror(err),
+		atomic_load(&l->server->shared.n_connections), l->n_pauses);
+	l->told_ms = now;
+	l->n_pauses = 0;
+}
+
 /* No descriptor is left: the kernel would tell again and again. Take one
  * caller off the queue by the spare one, and rest. */
 static void
 run_dry(struct listener *l, int err)
 {
-	log_err("listener.paused",
-		"errno=%d reason=\"%s\" connections=%" PRIu32
-		" hint=\"raise LimitNOFILE=\"",
-		err, strerror(err),
-		atomic_load(&l->server->shared.n_connections));
+	tell_pause(l, err);
 	if (l->spare_fd >= 0) {
 		int fd;
 

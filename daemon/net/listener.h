@@ -13,7 +13,9 @@ struct listener {
 	unsigned n_loops, next;
 	struct server *server;
 	uv_poll_t poll;
-	uv_timer_t pause; /* after EMFILE: try again then */
+	uv_timer_t pause;  /* after EMFILE: try again then */
+	uint32_t n_pauses; /* since it was last told */
+	uint64_t told_ms;  /* of the loop's clock; 0: never */
 	int fd, spare_fd;
 	bool own;  /* we made the socket file and remove it */
 	dev_t dev; /* of the file we made */

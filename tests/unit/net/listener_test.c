@@ -289,6 +289,7 @@ turn_for(struct rig *rig, uint64_t ms)
 		uv_run(&rig->loops[0].uv, UV_RUN_ONCE);
 }
 
+/* B70 */
 static void
 test_without_descriptors_it_rests_and_recovers(void **state)
 {
