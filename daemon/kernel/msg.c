@@ -38,6 +38,7 @@ static const struct {
 	{256, 4096},
 	{512, 2048},
 	{1024, 1024},
+	{2048, 512},
 	{CLASS_MAX, 256},
 };
 
@@ -51,7 +52,7 @@ class_of(size_t total)
 		return CLASS_HEAP;
 	if (total <= sizeof(small) * CLASS_STEP)
 		return small[(total - 1) / CLASS_STEP];
-	return total <= 1024 ? 4 : 5;
+	return total <= 1024 ? 4 : total <= 2048 ? 5 : 6;
 }
 
 void

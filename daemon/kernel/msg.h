@@ -194,7 +194,7 @@ msg_ring_pop(struct msg_ring *r)
 /* Free lists of messages by size class, one per scheduler; not thread-safe.
  * A message may be freed to another pool than it came from. A NULL pool is
  * malloc() and free(), for threads that have none. */
-enum { MSG_CLASSES = 6 };
+enum { MSG_CLASSES = 7 };
 
 struct msg_pool {
 	struct msg *free[MSG_CLASSES];
