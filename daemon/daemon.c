@@ -118,11 +118,21 @@ daemon_on_status_timer(uv_timer_t *timer)
 
 /* ---- reload ------------------------------------------------------------ */
 
+/* A stuck loop cannot hold up the end for longer. */
+static void
+watch_limit(struct daemon *d)
+{
+	uint64_t ms = d->reloader.config->stop_timeout_ms;
+
+	atomic_store(&d->watch.stop_ms, ms + HARD_STOP_MS);
+}
+
 static void
 daemon_on_reloaded(void *arg, bool preview, int status)
 {
 	struct daemon *d = arg;
 
+	watch_limit(d);
 	if (!preview)
 		notify_ready(status ? "the new configuration is refused, the "
 				      "old one stays"
@@ -529,10 +539,11 @@ threads_start(struct daemon *d)
 static void
 watch_set_up(struct daemon *d)
 {
-	uint64_t us = notify_watchdog_us();
-
-	if (us && watch_start(
-			  &d->watch, d->loops, d->n_loops, us, notify_watchdog))
+	d->watch.stuck_exit = DAEMON_EXIT_INTERNAL;
+	d->watch.hurry_ms = HURRY_MS;
+	watch_limit(d);
+	if (watch_start(&d->watch, d->loops, d->n_loops, notify_watchdog_us(),
+		    notify_watchdog))
 		log_warn("watchdog.off", "reason=\"no thread for it\"");
 }
 

@@ -1,15 +1,88 @@
 #include "watch.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
 
-enum { QUESTIONS = 4 }; /* within the limit */
+enum {
+	QUESTIONS = 4,  /* within the limit */
+	NAMED_MS = 100, /* time for a stuck thread to say what it runs */
+};
+
+/* ---- signals ----------------------------------------------------------- */
+
+/* What a signal handler must reach: when we were last asked to stop, how
+ * often, and the handler (the loop's, the same for both signals) to go on
+ * with. */
+static _Atomic uint64_t stop_asked_ns;
+static _Atomic unsigned n_stops;
+static struct sigaction stop_then;
+
+static void
+on_stop_signal(int number)
+{
+	int saved_errno = errno;
+
+	atomic_store(&stop_asked_ns, clock_now(&clock_system));
+	atomic_fetch_add(&n_stops, 1);
+	stop_then.sa_handler(number);
+	errno = saved_errno;
+}
+
+static int
+name_signal(void)
+{
+	return SIGRTMIN + 7;
+}
+
+/* On the stuck thread, at any instruction of its handler: nobody else touches
+ * what it runs. */
+static void
+on_name_signal(int number, siginfo_t *info, void *context)
+{
+	int saved_errno = errno;
+	struct watch_probe *probe = info->si_value.sival_ptr;
+	const struct session *s;
+
+	(void)number, (void)context;
+	if (info->si_code != SI_QUEUE || info->si_pid != getpid())
+		return;
+	s = probe->watch->loops[probe - probe->watch->probes].sched.running;
+	if (s && s->spec)
+		strncpy(probe->name, s->spec->name, WATCH_NAME_SIZE - 1);
+	sem_post(&probe->named);
+	errno = saved_errno;
+}
+
+static void
+signals_set_up(void)
+{
+	struct sigaction a = {.sa_sigaction = on_name_signal,
+		.sa_flags = SA_SIGINFO | SA_RESTART};
+
+	sigfillset(&a.sa_mask);
+	sigaction(name_signal(), &a, NULL);
+	atomic_store(&stop_asked_ns, 0);
+	if (sigaction(SIGTERM, NULL, &stop_then) ||
+		stop_then.sa_flags & SA_SIGINFO ||
+		stop_then.sa_handler == SIG_DFL ||
+		stop_then.sa_handler == SIG_IGN)
+		return;
+	a = stop_then;
+	a.sa_handler = on_stop_signal;
+	sigaction(SIGTERM, &a, NULL);
+	sigaction(SIGINT, &a, NULL);
+}
+
+/* ---- questions --------------------------------------------------------- */
 
 static void
 watch_on_answer(struct sched *s, struct sched_task *task)
@@ -18,6 +91,8 @@ watch_on_answer(struct sched *s, struct sched_task *task)
 		container_of(task, struct watch_probe, task);
 
 	(void)s;
+	probe->thread = pthread_self();
+	atomic_store(&probe->has_thread, true);
 	atomic_store(&probe->out, false);
 }
 
@@ -34,6 +109,28 @@ probe_send(struct watch *w, unsigned i)
 	loop_inject(&w->loops[i], &probe->task);
 }
 
+/* The session that runs on a stuck loop; "" if that cannot be had. */
+static const char *
+name_of(struct watch_probe *probe)
+{
+	union sigval value = {.sival_ptr = probe};
+	struct timespec due;
+	int r;
+
+	probe->name[0] = '\0';
+	if (!atomic_load(&probe->has_thread) ||
+		pthread_sigqueue(probe->thread, name_signal(), value))
+		return "";
+	clock_gettime(CLOCK_REALTIME, &due);
+	due.tv_nsec += NAMED_MS * (long)NS_PER_MS;
+	due.tv_sec += due.tv_nsec / (long)NS_PER_S;
+	due.tv_nsec %= (long)NS_PER_S;
+	do
+		r = sem_timedwait(&probe->named, &due);
+	while (r < 0 && errno == EINTR);
+	return r < 0 ? "" : probe->name;
+}
+
 static void
 tell_stuck(struct watch_probe *probe, unsigned loop)
 {
@@ -43,9 +140,28 @@ tell_stuck(struct watch_probe *probe, unsigned loop)
 		return;
 	probe->told = true;
 	log_err("loop.stuck",
-		"loop=%u ms=%" PRIu64
+		"loop=%u session=\"%s\" ms=%" PRIu64
 		" reason=\"a handler on it does not return\"",
-		loop, ns / NS_PER_MS);
+		loop, name_of(probe), ns / NS_PER_MS);
+}
+
+/* The first loop, which would see to it, is stuck. */
+static void
+stop_if_asked(const struct watch *w)
+{
+	uint64_t asked = atomic_load(&stop_asked_ns);
+	uint64_t now = clock_now(&clock_system);
+	uint64_t ms = atomic_load(&n_stops) > 1 ? w->hurry_ms
+						: atomic_load(&w->stop_ms);
+
+	if (!asked || !atomic_load(&w->probes[0].out) ||
+		now - asked < ms * NS_PER_MS)
+		return;
+	log_err("daemon.stuck",
+		"ms=%" PRIu64
+		" reason=\"a handler does not return; giving up\"",
+		(now - asked) / NS_PER_MS);
+	_exit(w->stuck_exit);
 }
 
 static void
@@ -59,7 +175,8 @@ watch_round(struct watch *w)
 			tell_stuck(&w->probes[i], i);
 		}
 	}
-	if (all)
+	stop_if_asked(w);
+	if (all && w->ping)
 		w->ping();
 	for (unsigned i = 0; i < w->n_loops; i++)
 		if (!atomic_load(&w->probes[i].out))
@@ -101,11 +218,17 @@ watch_start(struct watch *w, struct loop *loops, unsigned n_loops,
 	pthread_condattr_t attr;
 	int r;
 
-	memset(w, 0, sizeof(*w));
 	w->loops = loops;
 	w->n_loops = n_loops;
-	w->interval_ns = limit_us * NS_PER_US / QUESTIONS;
-	w->ping = ping;
+	w->interval_ns = (limit_us ? limit_us * NS_PER_US
+				   : WATCH_LIMIT_MS * (uint64_t)NS_PER_MS) /
+			 QUESTIONS;
+	w->ping = limit_us ? ping : NULL;
+	for (unsigned i = 0; i < n_loops; i++) {
+		w->probes[i].watch = w;
+		sem_init(&w->probes[i].named, 0, 0);
+	}
+	signals_set_up();
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&w->lock, NULL);

@@ -1,21 +1,38 @@
 #pragma once
-/* Watch: the service manager's watchdog. Its own thread asks every loop now
- * and then, by a task that each runs, and sends a sign of life only when all
- * have answered; a loop that does not is named in the log.
+/* Watch: sees whether all loops turn. Its own thread asks each now and then,
+ * by a task that it runs, and sends the service manager a sign of life only
+ * when all have answered. A loop that does not is named in the log with the
+ * session that holds it up: a signal makes the stuck thread itself say which.
+ *
+ * The first loop hears SIGTERM and SIGINT; while that one is stuck, this
+ * thread does, and ends the process when it has been asked long enough ago.
  *
  * A sleeping loop is woken by the task and so is healthy. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "exec/loop.h"
 
+enum {
+	WATCH_NAME_SIZE = 64,
+	WATCH_LIMIT_MS = 10000, /* if nobody else says how long */
+};
+
 struct watch_probe {
 	struct sched_task task;
 	_Atomic bool out; /* asked and not answered */
 	uint64_t asked_ns;
 	bool told; /* that it is stuck */
+	/* Set by the loop's thread when it answers. */
+	_Atomic bool has_thread;
+	pthread_t thread;
+	/* Set by the loop's thread, in a signal handler, before @named. */
+	sem_t named;
+	char name[WATCH_NAME_SIZE]; /* of the session that runs */
+	struct watch *watch;
 };
 
 struct watch {
@@ -27,11 +44,16 @@ struct watch {
 	pthread_cond_t wake;
 	bool stop;
 	bool started;
-	void (*ping)(void); /* tell that all is well */
+	void (*ping)(void);       /* tell that all is well; may be NULL */
+	_Atomic uint64_t stop_ms; /* from SIGTERM to its end, at most */
+	uint64_t hurry_ms;        /* from the second one */
+	int stuck_exit;           /* status if that is over */
 	struct watch_probe probes[KERNEL_LOOPS_MAX];
 };
 
-/* Watch @loops, with a ping at least every @limit_us while they turn. */
+/* Watch @loops, with a ping at least every @limit_us while they turn; 0: the
+ * default, without. After the handlers of SIGTERM and SIGINT have been set: it
+ * puts itself before them. One at a time in a process. */
 int watch_start(struct watch *w, struct loop *loops, unsigned n_loops,
 	uint64_t limit_us, void (*ping)(void));
 /* While the loops still run. Nothing if it was not started. Its memory must

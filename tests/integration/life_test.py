@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """Start, readiness, watchdog and the end of the daemon."""
+import fcntl
+import os
 import signal
 
 import harness
@@ -98,6 +100,61 @@ class Loops(harness.TestCase):
         self.daemon.client().close()
 
 
+class Surroundings(harness.TestCase):
+    def test_standard_files_that_are_closed(self):
+        self.daemon.session("echo", script=ECHO)
+
+        def close_all():
+            for number in range(3):
+                os.close(number)
+        # not by Popen's means, which would open them
+        self.daemon.start(preexec_fn=close_all)
+        self.assertEqual(self.daemon.client().call("echo", "hello", b"x"),
+                         (0, b"x"))
+        for number in range(3):
+            self.assertEqual(os.readlink(
+                f"/proc/{self.daemon.process.pid}/fd/{number}"), "/dev/null")
+        self.assertEqual(self.daemon.stop(), 0)
+
+    def test_a_log_that_nobody_reads_holds_nothing_up(self):
+        self.daemon.session("talker", script="""
+            return {talk = function()
+                for i = 1, 1000 do eventd.log(("x"):rep(1000)) end
+                eventd.reply("said")
+            end}""")
+        read, write = os.pipe()
+        fcntl.fcntl(write, 1031, 4096)  # F_SETPIPE_SZ
+        command = self.daemon.command()
+        self.daemon.start(command=["sh", "-c", 'exec "$@" 2>&%d' % write, "sh",
+                                   *command], pass_fds=[write])
+        os.close(write)
+        client = self.daemon.client()
+        for _ in range(3):
+            self.assertEqual(client.call("talker", "talk"), (0, b"said"))
+        self.assertEqual(self.daemon.stop(), 0)
+        os.close(read)
+
+    def test_a_log_on_a_full_disk_harms_nothing(self):
+        self.daemon.session("echo", script=ECHO)
+        self.daemon.start(command=["sh", "-c", 'exec "$@" 2>/dev/full', "sh",
+                                   *self.daemon.command()])
+        self.assertEqual(self.daemon.client().call("echo", "hello", b"x"),
+                         (0, b"x"))
+        self.assertEqual(self.daemon.stop(), 0)
+
+    def test_every_descriptor_is_closed_on_exec(self):  # B80
+        self.daemon.configure("Loops=2")
+        self.daemon.start()
+        self.daemon.client()
+        root = f"/proc/{self.daemon.process.pid}/fdinfo"
+        numbers = [int(name) for name in os.listdir(root) if int(name) > 2]
+        self.assertGreater(len(numbers), 5)
+        for number in numbers:
+            with open(f"{root}/{number}", encoding="ascii") as file:
+                flags = int(file.read().split("flags:")[1].split()[0], 8)
+            self.assertTrue(flags & os.O_CLOEXEC, number)
+
+
 class Watchdog(harness.TestCase):
     def test_pings_while_all_loops_turn(self):
         self.daemon.start("--loops", "3",
@@ -120,7 +177,7 @@ class Watchdog(harness.TestCase):
         self.daemon.told("WATCHDOG=1", 2)
         client = self.daemon.client()
         client.post_soon("stuck", "spin")
-        self.daemon.logged("loop.stuck loop=1")
+        self.daemon.logged('loop.stuck loop=1 session="stuck"')
         pings = self.daemon.hear().count("WATCHDOG=1")
         with self.assertRaises(AssertionError):
             self.daemon_pings_again(pings)
@@ -205,6 +262,19 @@ class Stop(harness.TestCase):
         self.daemon.process.terminate()
         self.daemon.logged("daemon.stopping")
         self.daemon.process.terminate()
+        self.assertEqual(self.daemon.wait(), 70)
+        self.daemon.logged("daemon.stuck")
+
+    def test_not_even_on_the_first_loop(self):
+        self.daemon.session("stuck", "HandlerTimeout=0", script=STUCK)
+        self.daemon.start()
+        client = self.daemon.client()
+        client.request("ping")
+        client.post_soon("stuck", "spin")
+        # without a service manager's watchdog a stuck loop is told, too
+        self.daemon.logged('loop.stuck loop=0 session="stuck"')
+        self.daemon.process.terminate()
+        self.daemon.process.send_signal(signal.SIGINT)
         self.assertEqual(self.daemon.wait(), 70)
         self.daemon.logged("daemon.stuck")
 
