@@ -159,6 +159,69 @@ open_base(lua_State *L)
 	lua_pop(L, 1);
 }
 
+/* ---- C functions that can be made to loop without end ------------------ */
+
+enum { LOOP_MAX = 1 << 26 }; /* rounds within one call */
+
+/* Upvalue: Lua's own, called with what is on the stack. */
+static int
+call_own(lua_State *L)
+{
+	lua_pushvalue(L, lua_upvalueindex(1));
+	lua_insert(L, 1);
+	lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+	return lua_gettop(L);
+}
+
+/* Of nothing, any number of times. */
+static int
+sandbox_rep(lua_State *L)
+{
+	size_t size, between;
+
+	luaL_checklstring(L, 1, &size);
+	luaL_checkinteger(L, 2);
+	luaL_optlstring(L, 3, "", &between);
+	if (size == 0 && between == 0) {
+		lua_pushliteral(L, "");
+		return 1;
+	}
+	return call_own(L);
+}
+
+static int
+sandbox_move(lua_State *L)
+{
+	lua_Integer from = luaL_checkinteger(L, 2);
+	lua_Integer to = luaL_checkinteger(L, 3);
+
+	luaL_argcheck(L,
+		to < from || (lua_Unsigned)to - (lua_Unsigned)from < LOOP_MAX,
+		3, "too many elements to move");
+	return call_own(L);
+}
+
+/* insert() and remove(): __len may say anything. */
+static int
+sandbox_shift(lua_State *L)
+{
+	if (luaL_getmetafield(L, 1, "__len") != LUA_TNIL) {
+		lua_pop(L, 1);
+		luaL_argcheck(
+			L, luaL_len(L, 1) < LOOP_MAX, 1, "too many elements");
+	}
+	return call_own(L);
+}
+
+/* Puts @guard before the function @name of the table on top of the stack. */
+static void
+guard_function(lua_State *L, const char *name, lua_CFunction guard)
+{
+	lua_getfield(L, -1, name);
+	lua_pushcclosure(L, guard, 1);
+	lua_setfield(L, -2, name);
+}
+
 /* ---- other libraries --------------------------------------------------- */
 
 /* A library under its name, reduced to @kept (NULL-terminated). */
@@ -185,9 +248,13 @@ open_libraries(lua_State *L)
 	static const char *const debug[] = {"traceback", NULL};
 
 	luaL_requiref(L, LUA_TABLIBNAME, luaopen_table, 1);
+	guard_function(L, "move", sandbox_move);
+	guard_function(L, "insert", sandbox_shift);
+	guard_function(L, "remove", sandbox_shift);
 	luaL_requiref(L, LUA_MATHLIBNAME, luaopen_math, 1);
 	luaL_requiref(L, LUA_UTF8LIBNAME, luaopen_utf8, 1);
 	luaL_requiref(L, LUA_STRLIBNAME, luaopen_string, 1);
+	guard_function(L, "rep", sandbox_rep);
 	lua_pushnil(L);
 	lua_setfield(L, -2, "dump");
 	lua_pop(L, 4);

@@ -79,6 +79,38 @@ test_useful_names_are_there(void **state)
 	}
 }
 
+/* B94: no hook runs within a C function. */
+static void
+test_one_call_loops_no_longer_than_it_may(void **state)
+{
+	static const char long_one[] =
+		"local t = setmetatable({}, {__len = function()"
+		"  return math.maxinteger - 1 end})";
+	static const char *const calls[] = {
+		"table.move({1}, 1, 1e18, 2)",
+		"table.move({1}, math.mininteger, -5, 1)",
+		"table.insert(t, 1, 0)",
+		"table.remove(t, 1)",
+	};
+	char body[256];
+
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		snprintf(body, sizeof(body),
+			"%s local ok, why = pcall(function() %s end) "
+			"return ok and 'done' or why:match('too many')",
+			long_one, calls[i]);
+		assert_string_equal(eval(*state, body), "too many");
+	}
+	assert_string_equal(eval(*state, "return (''):rep(1e18)"), "");
+	assert_string_equal(eval(*state, "return ('ab'):rep(2, '-')"), "ab-ab");
+	assert_string_equal(
+		eval(*state, "local t = {1, 2, 3} table.insert(t, 4) "
+			     "table.insert(t, 1, 0) table.remove(t, 2) "
+			     "table.move(t, 1, 4, 2) "
+			     "return table.concat(t)"),
+		"00234");
+}
+
 static void
 test_load_takes_text_only(void **state)
 {
@@ -276,6 +308,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_dangerous_names_are_absent),
 		TEST(test_useful_names_are_there),
+		TEST(test_one_call_loops_no_longer_than_it_may),
 		TEST(test_load_takes_text_only),
 		TEST(test_finalizers_are_refused),
 		TEST(test_setmetatable_is_luas),
