@@ -74,6 +74,20 @@ class Start(harness.TestCase):
         self.assertIn("bad.lua:1:", reason)
         self.assertEqual(client.call("echo", "hello", b"x"), (0, b"x"))
 
+    def test_a_plugin_of_another_abi_fails_alone(self):
+        plugin = os.path.join(os.environ.get("EVENTD_BUILD", "build/debug"),
+                              "tests/unit/kind/plugins/wrong_abi.so")
+        self.daemon.session("old", "Kind=native", "Restart=no",
+                            f"Plugin={plugin}")
+        self.daemon.session("echo", script=ECHO)
+        self.daemon.start()
+        client = self.daemon.client()
+        state, reason = client.states()["old"]
+        self.assertEqual(state, "failed")
+        self.assertRegex(reason, r"wrong_abi\.so.* ABI ")
+        self.assertEqual(client.post("old", "x"), 21)  # FAILED
+        self.assertEqual(client.call("echo", "hello", b"x"), (0, b"x"))
+
     def test_status_tells_of_a_later_failure(self):
         self.daemon.session("flaky", "Restart=no",
                             script='return {die = function() error("x") end}')

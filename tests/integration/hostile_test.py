@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""What a local user can do to the daemon: others are served as before, and
+what it holds for him stays bounded."""
+import os
+import random
+import resource
+import socket
+import time
+
+import harness
+from harness import message, varint
+
+ECHO = """
+return {
+    hello = function(data) eventd.reply(data) end,
+    die = function() error("x") end,
+}
+"""
+
+
+class TestCase(harness.TestCase):
+    def go(self, **start):
+        self.daemon.session("echo", script=ECHO)
+        self.daemon.configure("Loops=2")
+        self.daemon.start(**start)
+        # one on each loop, both of which have to go on
+        self.others = [self.daemon.client() for _ in range(2)]
+
+    def served(self):
+        for other in self.others:
+            self.assertEqual(other.call("echo", "hello", b"x"), (0, b"x"))
+
+    def memory(self):
+        """Bytes, resident."""
+        path = f"/proc/{self.daemon.process.pid}/statm"
+        with open(path, encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.daemon.process.pid}/fd"))
+
+    def connect(self):
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        link.settimeout(harness.DEADLINE)
+        link.connect(self.daemon.socket)
+        return link
+
+    def push(self, link, frame, times):
+        """As many as are taken: ends when nothing goes for a moment."""
+        data = varint(len(frame)) + frame
+        link.settimeout(0.3)
+        try:
+            for _ in range(times):
+                link.sendall(data)
+        except TimeoutError:
+            return True
+        return False
+
+
+HELLO = message((5, message((1, 1), (2, "hostile"))))
+
+
+class Silent(TestCase):
+    """Those that do not read."""
+
+    def test_answers_nobody_reads_stop_the_reading(self):  # B7
+        self.go()
+        before = self.memory()
+        frame = b"".join(message((7, message((1, n + 1), (7, message()))))
+                         for n in range(200))
+        stopped = 0
+        for _ in range(4):
+            client = self.daemon.client()
+            stopped += self.push(client.socket, frame, 5000)  # a million
+        self.assertEqual(stopped, 4)
+        self.served()
+        self.assertLess(self.memory() - before, 64 << 20)
+
+    def test_replies_nobody_reads_stop_the_reading(self):
+        self.go()
+        before = self.memory()
+        client = self.daemon.client()
+        frames = [message((1, message((2, "echo"), (3, "hello"), (6, n + 1),
+                                      (4, b"x" * 500000))))
+                  for n in range(100)]
+        client.socket.settimeout(0.3)
+        with self.assertRaises(TimeoutError):
+            for frame in frames:
+                client.socket.sendall(varint(len(frame)) + frame)
+        self.served()
+        self.assertLess(self.memory() - before, 64 << 20)
+
+    def test_posters_to_one_that_dies_are_told(self):  # B23
+        self.go()
+        deaf = self.daemon.client()
+        deaf.request("bind", (1, "deaf"), (2, 1), (3, 1))  # a window of one
+        posters = [self.daemon.client() for _ in range(4)]
+        numbers = [[poster.post_soon("deaf", "e", b"x", level=3)
+                    for _ in range(50)] for poster in posters]
+        for poster in posters:
+            poster.request("ping")  # so they have been read
+        deaf.close()
+        for poster, seqs in zip(posters, numbers):
+            poster.until(lambda p=poster, s=seqs: all(map(p.settled, s)))
+            for seq in seqs:
+                self.assertIn(poster.failures[seq][0], (5, 20))
+        self.served()
+
+
+class Busy(TestCase):
+    def test_failing_posts_are_not_told_one_by_one(self):  # B134
+        self.go()
+        before = os.path.getsize(self.daemon.log)
+        client = self.daemon.client()
+        for _ in range(20):
+            parts = []
+            for _ in range(5000):
+                client.seq += 1
+                parts.append((1, message((2, "no/such"), (3, "e"),
+                                         (5, client.seq))))
+            body = message(*parts)
+            client.socket.sendall(varint(len(body)) + body)
+            client.until(lambda: client.settled(client.seq))
+        self.assertEqual(len(client.failures), 100000)
+        self.served()
+        self.assertLess(os.path.getsize(self.daemon.log) - before, 4096)
+
+    def test_failing_handlers_are_told_with_a_count(self):  # B134
+        self.daemon.session("weak", "Restart=always", "RestartSec=1ms",
+                            "RestartMaxSec=1ms", "RestartBurst=1000000",
+                            script=ECHO)
+        self.go()
+        client = self.daemon.client()
+        for _ in range(500):
+            client.call("weak", "die")
+        before = len(self.daemon.text().splitlines())
+        # at most 20 a second of one kind, however long that has taken
+        self.assertLess(before, 400)
+        self.served()
+
+    def test_who_connects_and_leaves(self):
+        self.go()
+        before = self.descriptors()
+        dice = random.Random(1)
+        for number in range(3000):
+            with self.connect() as link:
+                if number % 3 == 0:
+                    link.send(dice.randbytes(dice.randrange(1, 40)))
+        self.served()
+        harness.wait_for(lambda: self.descriptors() <= before,
+                         "all connections closed")
+
+    def test_who_vanishes_at_any_byte(self):
+        self.go()
+        post = message((1, message((2, "echo"), (3, "hello"), (4, b"abc"),
+                                   (5, 1))))
+        whole = varint(len(HELLO)) + HELLO + varint(len(post)) + post
+        for size in range(len(whole) + 1):
+            with self.connect() as link:
+                link.sendall(whole[:size])
+        self.served()
+
+    def test_garbage_is_told_and_closed(self):
+        self.go()
+        dice = random.Random(2)
+        for number in range(300):
+            with self.connect() as link:
+                if number % 2:
+                    link.sendall(varint(len(HELLO)) + HELLO)
+                body = dice.randbytes(dice.randrange(1, 300))
+                try:
+                    link.sendall(varint(len(body)) + body)
+                    link.shutdown(socket.SHUT_WR)
+                    while link.recv(4096):
+                        pass
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+        self.served()
+
+
+class Limits(TestCase):
+    def test_without_descriptors_it_rests(self):  # B70
+        self.go(preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_NOFILE, (48, 48)))
+        links = []
+        try:
+            for _ in range(100):
+                links.append(self.connect())
+            self.daemon.logged("listener.paused")
+            self.served()
+            cpu = self.cpu()
+            for _ in range(20):
+                self.served()
+                time.sleep(0.05)  # the time that is measured
+            self.assertLess(self.cpu() - cpu, 0.3)
+        finally:
+            for link in links:
+                link.close()
+        harness.wait_for(self.is_open, "room for another client")
+        self.assertLess(self.daemon.text().count("listener.paused"), 3)
+
+    def cpu(self):
+        """Seconds that the daemon has used."""
+        path = f"/proc/{self.daemon.process.pid}/stat"
+        with open(path, encoding="ascii") as file:
+            words = file.read().rsplit(")", 1)[1].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+    def is_open(self):
+        try:
+            self.daemon.client().close()
+            return True
+        except (harness.Closed, ConnectionError):
+            return False
+
+    def test_reloads_while_posts_come(self):
+        self.go()
+        client = self.daemon.client()
+        self.daemon.session("other", script=ECHO)
+        sent = []
+        for number in range(20):
+            self.daemon.session("other", script=f"{ECHO}-- {number}")
+            if number % 5 == 4:
+                self.daemon.write("sessions.d/bad.conf", "[Sess")
+            sent.append(client.post_soon("echo", "hello", b"x"))
+            self.others[0].request("reload")
+            if number % 5 == 4:
+                self.daemon.remove("sessions.d/bad.conf")
+        client.until(lambda: client.settled(sent[-1]))
+        self.assertEqual(client.failures, {})
+        self.served()
+
+
+if __name__ == "__main__":
+    harness.main()
