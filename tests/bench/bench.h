@@ -2,7 +2,7 @@
 /* What the in-process benchmark programs share: clock, memory, result rows.
  *
  * Every program answers `list` with lines "system TAB scenario", and
- * `SYSTEM SCENARIO` with rows "system TAB scenario TAB metric TAB value TAB
+ * `SYSTEM SCENARIO [N]` with rows "system TAB scenario TAB metric TAB value TAB
  * unit", or with a reason on stderr and a non-zero exit. One thread. */
 #include <stdint.h>
 #include <stdio.h>
@@ -73,14 +73,16 @@ static inline int
 bench_cases_main(int argc, char **argv, const struct bench_case *cases)
 {
 	const struct bench_case *c = cases;
+	struct bench_case other; /* of another size */
 
 	if (argc == 2 && strcmp(argv[1], "list") == 0) {
 		for (; c->system; c++)
 			printf("%s\t%s\n", c->system, c->scenario);
 		return 0;
 	}
-	if (argc != 3) {
-		fprintf(stderr, "usage: %s list | SYSTEM SCENARIO\n", argv[0]);
+	if (argc != 3 && argc != 4) {
+		fprintf(stderr, "usage: %s list | SYSTEM SCENARIO [N]\n",
+			argv[0]);
 		return 2;
 	}
 	while (c->system && (strcmp(c->system, argv[1]) != 0 ||
@@ -91,6 +93,9 @@ bench_cases_main(int argc, char **argv, const struct bench_case *cases)
 			argv[1], argv[2]);
 		return 2;
 	}
-	c->run(c);
+	other = *c;
+	if (argc == 4)
+		other.n = atol(argv[3]);
+	c->run(&other);
 	return 0;
 }
