@@ -1,6 +1,8 @@
 /* The kernel scenarios: sessions of the native and the lua kind in this
  * process, run by the loop executor as in the daemon, without sockets.
  *
+ * `--profile SYSTEM SCENARIO [N]` prints how long it took, and the profile.
+ *
  * main() makes kernel, loops and sessions, and then runs loop 0 itself; the
  * driver session there calls the first session of the scenario and stops the
  * loops when the answer has come. */
@@ -14,6 +16,8 @@
 #include "kernel/session.h"
 #include "kernel/spec.h"
 #include "kind/kind.h"
+#include "stats/profile.h"
+#include "table.h"
 
 enum {
 	LOOPS_MAX = 2,
@@ -39,6 +43,15 @@ struct rig {
 
 static struct rig the_rig; /* it is large */
 
+static bool with_table; /* print the profile instead of rows */
+
+/* The scenario X-profile is X with profiling on. */
+static bool
+is_profiled(const struct bench_case *c)
+{
+	return with_table || strstr(c->scenario, "-profile");
+}
+
 /* ---- kernel and loops -------------------------------------------------- */
 
 static struct rig *
@@ -55,6 +68,9 @@ rig_new(const struct bench_case *c, unsigned n_loops,
 	for (unsigned i = 0; i < n_loops; i++)
 		if (loop_init(&rig->loops[i], &rig->kernel, i) != 0)
 			bench_fail(c, "loop %u cannot be made", i);
+	profile_init(&rig->kernel);
+	for (unsigned i = 0; i < n_loops; i++)
+		profile_set_all(&rig->loops[i].sched, is_profiled(c));
 	return rig;
 }
 
@@ -162,7 +178,16 @@ rig_go(struct sched *sched, struct sched_task *task)
 static void
 print_answer(struct rig *rig)
 {
-	char *save, *line = strtok_r(rig->answer, "\n", &save);
+	char *save, *line;
+
+	if (with_table) {
+		printf("%s: elapsed %.3f s, %.3f s of CPU\n\n",
+			rig->c->scenario, (double)rig->wall_ns / 1e9,
+			(double)rig->cpu_ns / 1e9);
+		table_print(&rig->kernel, stdout);
+		return;
+	}
+	line = strtok_r(rig->answer, "\n", &save);
 
 	if (!line)
 		bench_fail(rig->c, "an empty answer came");
@@ -267,7 +292,7 @@ static void
 pingpong(const struct bench_case *c)
 {
 	struct rig *rig = rig_new(c, 1, &kernel_limits_default);
-	const char *how = strrchr(c->scenario, '-') + 1;
+	const char *how = strchr(c->scenario, '-') + 1; /* the first letter */
 
 	add_session(
 		rig, 0, "ping", &kind_native, native_spec(how, "pong", c->n));
@@ -485,8 +510,13 @@ main(int argc, char **argv)
 		{"evd", "pingpong-id", pingpong, 10000000},
 		{"evd", "pingpong-ref", pingpong, 10000000},
 		{"evd", "pingpong-alias", pingpong, 10000000},
+		{"evd", "pingpong-id-profile", pingpong, 10000000},
+		{"evd", "pingpong-ref-profile", pingpong, 10000000},
+		{"evd", "pingpong-alias-profile", pingpong, 10000000},
 		{"evd", "pingpong-alias-100k", pingpong_many, 4000000},
 		{"evd-lua", "lua-pingpong-alias", lua_pingpong, 2000000},
+		{"evd-lua", "lua-pingpong-alias-profile", lua_pingpong,
+			2000000},
 		{"evd", "ring-1", ring, 4000000},
 		{"evd", "ring-100", ring, 10000000},
 		{"evd", "many-to-one-8", many_to_one, 8000000},
@@ -503,5 +533,11 @@ main(int argc, char **argv)
 		{0},
 	};
 
+	if (argc > 1 && strcmp(argv[1], "--profile") == 0) {
+		with_table = true;
+		argv[1] = argv[0];
+		argc--;
+		argv++;
+	}
 	return bench_cases_main(argc, argv, cases);
 }
