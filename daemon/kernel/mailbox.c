@@ -78,21 +78,9 @@ mailbox_limit(struct mailbox *box, uint32_t max_n, uint64_t max_size)
 	box->max_size = max_size;
 }
 
-bool
-mailbox_has_room(const struct mailbox *box, const struct msg *m)
-{
-	if (box->n == 0)
-		return true;
-	return box->n < box->max_n && box->size < box->max_size &&
-	       msg_charge(m) <= box->max_size - box->size;
-}
-
 void
-mailbox_take_in(struct mailbox *box, struct msg *m)
+mailbox_take_urgent(struct mailbox *box, struct msg *m)
 {
-	m->flags |= MSG_ADMITTED;
-	box->n++;
-	box->size += msg_charge(m);
 	if (!is_urgent(box, m)) {
 		msg_queue_push(&box->admitted, m);
 		return;
@@ -142,20 +130,13 @@ cursors_leave(struct mailbox *box, const struct msg *m, struct msg *before)
 			c->at = before;
 }
 
-struct msg *
-mailbox_pop(struct mailbox *box)
+void
+mailbox_left(struct mailbox *box, const struct msg *m)
 {
-	struct msg *m = msg_queue_pop(&box->admitted);
-
-	if (m) {
-		box->n--;
-		box->size -= msg_charge(m);
-		if (box->cursors)
-			cursors_leave(box, m, NULL);
-		if (box->rare && box->rare->urgent == m)
-			box->rare->urgent = NULL;
-	}
-	return m;
+	if (box->cursors)
+		cursors_leave(box, m, NULL);
+	if (box->rare && box->rare->urgent == m)
+		box->rare->urgent = NULL;
 }
 
 struct msg *

@@ -61,12 +61,38 @@ void mailbox_limit(struct mailbox *box, uint32_t max_n, uint64_t max_size);
  * MAILBOX_E_FULL: nothing happened. An empty mailbox takes one event of any
  * size; one that has MSG_ADMITTED already is taken whatever the bounds. */
 int mailbox_push(struct mailbox *box, struct msg *m);
+/* mailbox_take_in() of one that has MSG_URGENT. */
+void mailbox_take_urgent(struct mailbox *box, struct msg *m);
 /* The same for what mailbox_takes(). */
-void mailbox_take_in(struct mailbox *box, struct msg *m);
+static inline void
+mailbox_take_in(struct mailbox *box, struct msg *m)
+{
+	m->flags |= MSG_ADMITTED;
+	box->n++;
+	box->size += msg_charge(m);
+	if (m->flags & MSG_URGENT)
+		mailbox_take_urgent(box, m);
+	else
+		msg_queue_push(&box->admitted, m);
+}
 /* Back to the front: it had been popped but not handled. */
 void mailbox_unpop(struct mailbox *box, struct msg *m);
+/* mailbox_pop() took @m: somebody had an eye on it, perhaps. */
+void mailbox_left(struct mailbox *box, const struct msg *m);
 /* The first admitted event, or NULL. */
-struct msg *mailbox_pop(struct mailbox *box);
+static inline struct msg *
+mailbox_pop(struct mailbox *box)
+{
+	struct msg *m = msg_queue_pop(&box->admitted);
+
+	if (!m)
+		return NULL;
+	box->n--;
+	box->size -= msg_charge(m);
+	if (box->cursors || box->rare)
+		mailbox_left(box, m);
+	return m;
+}
 /* Admit the next parked event if there is room now: it, or NULL. Call until
  * NULL after each pop. Cheap when nothing is parked. */
 struct msg *mailbox_admit(struct mailbox *box);
@@ -75,7 +101,14 @@ struct msg *mailbox_pop_parked(struct mailbox *box);
 /* Back to the front of the parked. */
 void mailbox_unpark(struct mailbox *box, struct msg *m);
 /* Whether there is room for @m, were nothing parked. */
-bool mailbox_has_room(const struct mailbox *box, const struct msg *m);
+static inline bool
+mailbox_has_room(const struct mailbox *box, const struct msg *m)
+{
+	if (box->n == 0)
+		return true;
+	return box->n < box->max_n && box->size < box->max_size &&
+	       msg_charge(m) <= box->max_size - box->size;
+}
 /* Whether mailbox_push() would admit @m now. */
 static inline bool
 mailbox_takes(const struct mailbox *box, const struct msg *m)

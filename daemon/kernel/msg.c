@@ -42,7 +42,7 @@ static const struct {
 	{CLASS_MAX, 256},
 };
 
-static unsigned
+static inline unsigned
 class_of(size_t total)
 {
 	/* by (total - 1) / CLASS_STEP, up to 512 bytes */
@@ -59,6 +59,8 @@ void
 msg_pool_init(struct msg_pool *p)
 {
 	memset(p, 0, sizeof(*p));
+	for (unsigned c = 0; c < MSG_CLASSES; c++)
+		p->room[c] = classes[c].limit;
 }
 
 void
@@ -88,7 +90,7 @@ zero_head(struct msg *m)
 }
 
 /* A block of @total bytes, its header zero. */
-static struct msg *
+static inline struct msg *
 block_take(struct msg_pool *p, size_t total)
 {
 	unsigned c = class_of(total);
@@ -97,7 +99,7 @@ block_take(struct msg_pool *p, size_t total)
 	if (p && c < CLASS_HEAP && p->free[c]) {
 		m = p->free[c];
 		p->free[c] = msg_next(m);
-		p->n_free[c]--;
+		p->room[c]++;
 	} else {
 		m = malloc(c < CLASS_HEAP ? classes[c].size : total);
 		if (!m)
@@ -188,21 +190,28 @@ msg_new(struct msg_pool *p, const struct msg_init *init)
 }
 
 struct msg *
-msg_free(struct msg_pool *p, struct msg *m)
+msg_new_static(struct msg_pool *p, const char *event, uint8_t event_size,
+	const void *data, uint32_t size)
 {
-	unsigned c;
+	struct msg *m;
 
+	assert(size <= MSG_PAYLOAD_MAX);
+	m = FAULT(msg_new) ? NULL : block_take(p, HEAD_SIZE + size + 1);
 	if (!m)
 		return NULL;
-	assert(!timer_is_armed(&m->timer));
-	c = m->pool_class;
-	if (!p || c >= CLASS_HEAP || p->n_free[c] >= classes[c].limit) {
-		free(m);
-		return NULL;
-	}
-	msg_link(m, p->free[c]);
-	p->free[c] = m;
-	p->n_free[c]++;
+	m->size = size;
+	m->event = event;
+	m->event_size = event_size;
+	if (data && size)
+		memcpy(m->data, data, size);
+	m->data[size] = 0;
+	return m;
+}
+
+struct msg *
+msg_free_rest(struct msg *m)
+{
+	free(m);
 	return NULL;
 }
 

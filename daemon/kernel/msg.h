@@ -5,6 +5,7 @@
  * A message has one owner at a time: who made it, then the mailbox it was
  * pushed to, then the session that handles it. It crosses threads only as a
  * whole, through the inbox of a scheduler. */
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -198,7 +199,9 @@ enum { MSG_CLASSES = 7 };
 
 struct msg_pool {
 	struct msg *free[MSG_CLASSES];
-	uint32_t n_free[MSG_CLASSES];
+	/* How many each list may still take; the last is of what came from
+	 * malloc(), which takes none. */
+	uint32_t room[MSG_CLASSES + 1];
 };
 
 void msg_pool_init(struct msg_pool *p);
@@ -223,7 +226,27 @@ struct msg_init {
 	bool extra; /* with a struct msg_extra, all 0 */
 };
 struct msg *msg_new(struct msg_pool *p, const struct msg_init *init);
-struct msg *msg_free(struct msg_pool *p, struct msg *m);
+/* The same without headers, its event static, for the hot path. */
+struct msg *msg_new_static(struct msg_pool *p, const char *event,
+	uint8_t event_size, const void *data, uint32_t size);
+struct msg *msg_free_rest(struct msg *m);
+/* NULL: nothing. Returns NULL. */
+static inline struct msg *
+msg_free(struct msg_pool *p, struct msg *m)
+{
+	unsigned c;
+
+	if (!m)
+		return NULL;
+	assert(!timer_is_armed(&m->timer));
+	c = m->pool_class;
+	if (!p || !p->room[c])
+		return msg_free_rest(m);
+	msg_link(m, p->free[c]);
+	p->free[c] = m;
+	p->room[c]--;
+	return NULL;
+}
 /* The rare part of @m; NULL: it has none. */
 struct msg_extra *msg_extra_at(const struct msg *m);
 static inline struct msg_extra *

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "kernel/aside.h"
 #include "kernel/dead.h"
-#include "kernel/queue.h"
 #include "kernel/idle.h"
+#include "kernel/queue.h"
 
 int
 sched_init(struct sched *s, struct kernel *k, unsigned index,
@@ -370,18 +370,25 @@ sched_admitted(struct sched *s, struct session *t, struct msg *m)
 	sched_settle_level(s, m, MSG_LEVEL_ACCEPTED);
 }
 
-static void
+static inline void
 take_in(struct sched *s, struct session *t, struct msg *m)
 {
 	mailbox_take_in(&t->box, m);
 	if (t->run == SESSION_IDLE && !t->queued)
 		sched_enqueue(s, t);
-	sched_admitted(s, t, m); /* last: its poster may stop @t */
+	if ((m->flags & (MSG_EXTRA | MSG_DELAYED | MSG_ACK)) ||
+		(t->box_bits & BOX_WATER)) {
+		sched_admitted(s, t, m); /* last: its poster may stop @t */
+		return;
+	}
+	t->counters.accepted++;
+	s->counters.accepted++;
+	s->queued++;
 }
 
 /* There is no room: but in the place of what has expired, by what its spec
  * says, or, for a while, among the parked. */
-static int
+__attribute__((noinline)) static int
 deliver_to_full(struct sched *s, struct session *t, struct msg *m)
 {
 	if (aside_drop_expired(s, t) && session_find(s->kernel, m->to) == t) {
@@ -400,7 +407,7 @@ deliver_to_full(struct sched *s, struct session *t, struct msg *m)
 }
 
 /* @t lives here. */
-static int
+static inline int
 deliver(struct sched *s, struct session *t, struct msg *m)
 {
 	if (t->life == SESSION_FAILED && !(m->flags & MSG_ADMITTED))
@@ -430,7 +437,7 @@ refuse(struct sched *s, struct msg *m, int r)
 	msg_end(s, t, m, end, sched_status(r), text);
 }
 
-static int
+__attribute__((noinline)) static int
 refused(struct sched *s, struct msg *m, int r)
 {
 	if (!(m->flags & MSG_ACK))
@@ -440,23 +447,31 @@ refused(struct sched *s, struct msg *m, int r)
 }
 
 int
+sched_post_here(struct sched *s, struct session *t, struct msg *m)
+{
+	int r;
+
+	if (!m->id)
+		m->id = sched_id(s);
+	r = deliver(s, t, m);
+	return r ? refused(s, m, r) : 0;
+}
+
+int
 sched_post(struct sched *s, struct msg *m)
 {
 	struct session *t = session_find(s->kernel, m->to);
 	struct sched *home;
-	int r;
 
 	if (!t)
 		return refused(s, m, SCHED_E_NO_SESSION);
+	home = atomic_load_explicit(&t->home, memory_order_relaxed);
+	if (home == s)
+		return sched_post_here(s, t, m);
 	if (!m->id)
 		m->id = sched_id(s);
-	home = atomic_load_explicit(&t->home, memory_order_relaxed);
-	if (home != s) {
-		sched_stage(s, home, m);
-		return 0;
-	}
-	r = deliver(s, t, m);
-	return r ? refused(s, m, r) : 0;
+	sched_stage(s, home, m);
+	return 0;
 }
 
 static void
@@ -589,21 +604,6 @@ take_inbox(struct sched *s)
 			item_arrived(s, m);
 		}
 	}
-}
-
-void
-sched_enqueue(struct sched *s, struct session *t)
-{
-	if (t->queued)
-		return;
-	t->queued = true;
-	t->next = NULL;
-	if (s->run_head)
-		s->run_tail->next = t;
-	else
-		s->run_head = t;
-	s->run_tail = t;
-	s->n_runnable++;
 }
 
 bool

@@ -127,6 +127,8 @@ enum {
  * Return: 0 or SCHED_E_*.
  */
 int sched_post(struct sched *s, struct msg *m);
+/* The same to m->to that is known to be @t and to live here. */
+int sched_post_here(struct sched *s, struct session *t, struct msg *m);
 /* EVD_STATUS_* of a SCHED_E_*, INTERNAL or NO_MEMORY of an errno. */
 int sched_status(int r);
 /* Why: names the session, the limit, its value and the key that changes it.
@@ -202,7 +204,20 @@ void sched_admitted(struct sched *s, struct session *t, struct msg *m);
 /* What is due, up to a bound: true if there may be more. */
 bool sched_fire_timers(struct sched *s);
 /* Put a session on the run queue, if it is not there. */
-void sched_enqueue(struct sched *s, struct session *session);
+static inline void
+sched_enqueue(struct sched *s, struct session *t)
+{
+	if (t->queued)
+		return;
+	t->queued = true;
+	t->next = NULL;
+	if (s->run_head)
+		s->run_tail->next = t;
+	else
+		s->run_head = t;
+	s->run_tail = t;
+	s->n_runnable++;
+}
 /* Run what @t has to do up to its budget: how many events it was. */
 int session_run(struct sched *s, struct session *t);
 /* Tell the poster of @m, which has MSG_ACK, once. */

@@ -132,7 +132,7 @@ leased(struct sched *sched, struct session *s, struct msg *m)
 }
 
 /* @m, which is accepted and not queued, was run. */
-static void
+__attribute__((noinline)) static void
 conclude(struct sched *sched, struct session *s, struct msg *m,
 	enum session_result result)
 {
@@ -179,7 +179,10 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 	result = s->ops->run(s, m);
 	if (sched->profile.ops)
 		sched->profile.ops->ran(sched, s, m, (int)result);
-	conclude(sched, s, m, result);
+	if (result == SESSION_DONE)
+		sched_handled(sched, s, m);
+	else
+		conclude(sched, s, m, result);
 }
 
 /* Events of the control lane are accepted when they have been taken. */
@@ -226,10 +229,10 @@ run_notices(struct sched *sched, struct session *s)
 static bool
 is_called(const struct session *s)
 {
-	return s->control.tail || s->notices.tail;
+	return ((uintptr_t)s->control.tail | (uintptr_t)s->notices.tail) != 0;
 }
 
-static int
+static inline __attribute__((always_inline)) int
 run_events(struct sched *sched, struct session *s)
 {
 	int budget = (int)sched->kernel->limits.budget, n = 0;
@@ -239,13 +242,13 @@ run_events(struct sched *sched, struct session *s)
 	if (retries)
 		budget = 1;
 	s->run = SESSION_RUNNING;
-	while (n < budget && s->run == SESSION_RUNNING &&
-		(m = mailbox_pop(&s->box))) {
+	while (n < budget && (m = mailbox_pop(&s->box))) {
 		run_one(sched, s, m);
 		if (s->box.n_parked) /* after it: it may be back, HELD */
 			session_admit_parked(sched, s);
 		n++;
-		if (s->exiting || is_called(s) || (s->box_bits & BOX_HELD))
+		if (s->run != SESSION_RUNNING || s->exiting || is_called(s) ||
+			(s->box_bits & BOX_HELD))
 			break;
 	}
 	if (s->run == SESSION_RUNNING)
@@ -275,17 +278,20 @@ has_more(const struct session *s)
 	       (s->box.admitted.head && !(s->box_bits & BOX_HELD));
 }
 
-int
-session_run(struct sched *sched, struct session *s)
+/* Nothing is to be seen to but events. */
+static inline bool
+is_plain(const struct session *s)
 {
-	int n = 1;
+	return is_ready(s) && !s->exiting && !is_called(s) &&
+	       !(s->box_bits & BOX_HELD);
+}
 
-	s->queued = false;
-	if (s->life == SESSION_DEAD) {
-		slots_give(sched, s);
-		return n;
-	}
-	sched->running = s;
+/* What there is but plain events. */
+__attribute__((noinline)) static int
+run_special(struct sched *sched, struct session *s)
+{
+	int n = 0;
+
 	if (s->life == SESSION_DORMANT && (s->box.n || s->notices.tail))
 		session_enter(s, SESSION_STARTING);
 	if (s->life == SESSION_STARTING && !s->begun)
@@ -294,17 +300,43 @@ session_run(struct sched *sched, struct session *s)
 		n += run_control(sched, s);
 	if (s->notices.tail && is_ready(s))
 		n += run_notices(sched, s);
-	if (is_ready(s) && !s->exiting && !is_called(s) &&
-		!(s->box_bits & BOX_HELD))
+	if (is_plain(s))
 		n += run_events(sched, s);
-	sched->running = NULL;
+	return n;
+}
+
+/* It has run: has it more to do, or does it end? */
+__attribute__((noinline)) static void
+leave_special(struct sched *sched, struct session *s)
+{
 	if (s->exiting && (s->stopping || s->run != SESSION_BUSY))
 		life_finish(s);
 	else if (has_more(s))
 		sched_enqueue(sched, s);
 	else if (s->kin)
 		idle_ran(sched, s);
-	return n;
+}
+
+int
+session_run(struct sched *sched, struct session *s)
+{
+	int n;
+
+	s->queued = false;
+	if (s->life == SESSION_DEAD) {
+		slots_give(sched, s);
+		return 1;
+	}
+	sched->running = s;
+	n = is_plain(s) ? run_events(sched, s) : run_special(sched, s);
+	sched->running = NULL;
+	if (!is_plain(s))
+		leave_special(sched, s);
+	else if (s->box.admitted.head)
+		sched_enqueue(sched, s);
+	else if (s->kin)
+		idle_ran(sched, s);
+	return n + 1;
 }
 
 /* ---- for kinds ------------------------------------------------------- */

@@ -157,22 +157,23 @@ struct session {
 	struct kin *kin;               /* family, idle time; NULL: neither */
 	struct profile *profile;       /* stats/profile's, or NULL */
 	struct counters counters;
+	/* What changes with each event stands apart from what seldom does: a
+	 * load of both would wait for the store of one. */
+	uint8_t run;          /* enum session_run */
+	bool queued;          /* on the run queue */
+	bool begun;           /* STARTING: start() has been called */
+	uint8_t why : 4;      /* enum tie_end_why: if it is stopped */
+	uint8_t exit : 4;     /* enum session_exit, of the last end */
 	uint32_t incarnation; /* counts starts */
 	uint32_t n_calls;     /* outstanding */
 	uint32_t calls;       /* they, see calls_first() */
 	uint32_t delays;      /* it has set, see delays_next_of() */
 	uint32_t n_timers;    /* of those, to itself */
-	uint8_t run;          /* enum session_run */
-	bool queued;          /* on the run queue */
-	bool begun;           /* STARTING: start() has been called */
 	bool exiting;         /* to be stopped when its handler returns */
 	bool stopping : 1;    /* ... and not started again */
 	bool retries : 1;     /* its next event crashed it before */
-	uint8_t why : 4;      /* enum tie_end_why: if it is stopped */
-	uint8_t exit : 4;     /* enum session_exit, of the last end */
 	uint8_t box_bits;     /* enum session_box */
-	uint8_t life;         /* enum session_life; not beside run: a load of
-			       * both would wait for the store of one */
+	uint8_t life;         /* enum session_life */
 };
 
 /**

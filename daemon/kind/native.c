@@ -122,7 +122,7 @@ handler_of(const struct native *n, const struct msg *m)
 	return handler_by_name(n, m->event, m->event_size);
 }
 
-static void
+__attribute__((noinline)) static void
 fail_handler(struct session *s, const char *event, uint64_t id, int r)
 {
 	session_fail(s,
@@ -131,7 +131,7 @@ fail_handler(struct session *s, const char *event, uint64_t id, int r)
 		event, id, r, strerror(r < 0 ? -r : r));
 }
 
-static enum session_result
+static inline enum session_result
 call_handler(struct session *s, struct msg *m, evd_handler_fn fn,
 	const struct evd_message *event)
 {
@@ -152,7 +152,7 @@ call_handler(struct session *s, struct msg *m, evd_handler_fn fn,
 }
 
 /* It is for a handler of its own name alone. */
-static enum session_result
+__attribute__((noinline)) static enum session_result
 run_notice(struct session *s, struct msg *m)
 {
 	const struct native *n = s->state;

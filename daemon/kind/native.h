@@ -24,6 +24,7 @@ struct native {
 	struct msg *current;     /* being handled */
 	struct native_ref *refs; /* number handed out - 1 */
 	uint32_t n_refs, max_refs;
+	const struct native_slot *said; /* handler posted to last by name */
 	bool started;
 	bool stashed; /* the event being handled is to be put aside */
 	const struct evd_handler *first; /* evd_ctx_become() */
@@ -37,14 +38,13 @@ struct native {
 };
 
 /* A reference to a handler: name and, once the holder is known and native on
- * this thread, the holder's own index for it. */
+ * this thread, the holder's own place for it. */
 struct native_ref {
 	const struct evd_target *target;
-	uint64_t holder;   /* whose index it is; 0: not known */
-	const char *event; /* the holder's image's string, or own */
-	char *own;
-	uint16_t index; /* + 1; 0: by name */
-	uint8_t size;
+	uint64_t holder;                /* whose it is; 0: not known */
+	const struct native_slot *slot; /* in the holder's image; NULL: none */
+	char *event;
+	uint8_t size; /* of the event */
 };
 
 /* A call that waits for its reply, which comes as an event of ours. */

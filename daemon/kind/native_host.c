@@ -67,18 +67,10 @@ static void
 ref_resolve(struct native *n, struct native_ref *ref, uint64_t holder)
 {
 	struct native *to = native_find(n, holder);
-	uint16_t index;
 
-	ref->index = 0;
-	ref->event = ref->own;
 	ref->holder = to ? holder : 0;
-	if (!to)
-		return;
-	index = native_image_find(to->image, ref->own, ref->size);
-	if (!index)
-		return;
-	ref->index = index;
-	ref->event = to->image->plugin->handlers[index - 1].event;
+	ref->slot =
+		to ? native_image_slot(to->image, ref->event, ref->size) : NULL;
 }
 
 static bool
@@ -108,13 +100,13 @@ host_handler(struct evd_ctx *ctx, struct evd_target *target, const char *event)
 		return 0;
 	for (uint32_t i = 0; i < n->n_refs; i++)
 		if (n->refs[i].target == target &&
-			strcmp(n->refs[i].own, event) == 0)
+			strcmp(n->refs[i].event, event) == 0)
 			return i + 1;
 	if (!refs_have_room(n))
 		return 0;
 	ref = &n->refs[n->n_refs];
-	ref->own = strdup(event);
-	if (!ref->own)
+	ref->event = strdup(event);
+	if (!ref->event)
 		return 0;
 	ref->target = target;
 	ref->size = (uint8_t)size;
@@ -162,27 +154,19 @@ make_named(struct native *n, const char *event, const void *data, size_t size,
 		out);
 }
 
-/* The same for a session: a native one of this thread gets its own string and
- * index, so the name is looked up once, and neither checked nor copied. */
-static int
-make_for(struct native *n, uint64_t to, const char *event,
-	const struct msg_init *payload, struct msg **out)
+/* The slot of the handler of @event, NULL: none. Mostly it is the one that was
+ * asked for last; images stay, and so do their slots. */
+static const struct native_slot *
+slot_of(struct native *n, const struct native_image *image, const char *event)
 {
-	const struct native *peer = native_find(n, to);
-	size_t size = strlen(event);
-	uint16_t index = peer ? native_image_find(peer->image, event, size) : 0;
-	struct msg_init init = *payload;
-	int r;
+	const struct native_slot *said = n->said;
 
-	if (!index)
-		return make_named(n, event, init.data, init.size, out);
-	init.event = peer->image->plugin->handlers[index - 1].event;
-	init.event_size = (uint8_t)size;
-	init.event_static = true;
-	r = make(n, &init, out);
-	if (!r)
-		(*out)->handler = index;
-	return r;
+	if (said < image->slots || said > image->slots + image->mask ||
+		strcmp(said->event, event) != 0)
+		said = native_image_slot(image, event, strlen(event));
+	if (said)
+		n->said = said;
+	return said;
 }
 
 /* Takes @m whatever happens. */
@@ -200,6 +184,32 @@ post(struct native *n, struct msg *m, uint64_t to)
 	return errno_of(r);
 }
 
+/* To a native session of this thread: it gets its own string and index, so the
+ * name is looked up once, and neither checked nor copied. */
+static inline int
+post_here(struct native *n, struct session *t, const struct native_slot *slot,
+	const void *data, size_t size)
+{
+	struct sched *s = n->sched;
+	struct msg *m;
+	int r;
+
+	if (size > s->kernel->limits.max_payload)
+		return -EMSGSIZE;
+	m = msg_new_static(
+		&s->pool, slot->event, slot->size, data, (uint32_t)size);
+	if (!m)
+		return -ENOMEM;
+	m->handler = slot->index;
+	m->to = t->id;
+	m->from = n->session->id;
+	r = sched_post_here(s, t, m);
+	if (!r)
+		return 0;
+	msg_free(&s->pool, m);
+	return errno_of(r);
+}
+
 static int
 host_post(struct evd_ctx *ctx, struct evd_target *target, uint32_t handler,
 	const void *data, size_t size)
@@ -207,6 +217,7 @@ host_post(struct evd_ctx *ctx, struct evd_target *target, uint32_t handler,
 	struct native *n = native_of(ctx);
 	uint64_t holder = holder_of(target);
 	struct native_ref *ref;
+	const struct native *peer;
 	struct msg *m;
 	int r;
 
@@ -217,17 +228,27 @@ host_post(struct evd_ctx *ctx, struct evd_target *target, uint32_t handler,
 		return -ENOENT;
 	if (ref->holder != holder && ref->target == target)
 		ref_resolve(n, ref, holder);
+	peer = ref->slot && ref->holder == holder ? native_find(n, holder)
+						  : NULL;
+	if (peer)
+		return post_here(n, peer->session, ref->slot, data, size);
 	r = make(n,
 		&(struct msg_init){.event = ref->event,
 			.event_size = ref->size,
-			.event_static = ref->index != 0,
 			.data = data,
 			.size = size_of(size)},
 		&m);
-	if (r)
-		return r;
-	m->handler = ref->index;
-	return post(n, m, holder);
+	return r ? r : post(n, m, holder);
+}
+
+static int
+post_named(struct native *n, uint64_t session, const char *event,
+	const void *data, size_t size)
+{
+	struct msg *m;
+	int r = make_named(n, event, data, size, &m);
+
+	return r ? r : post(n, m, session);
 }
 
 static int
@@ -235,11 +256,13 @@ host_post_id(struct evd_ctx *ctx, uint64_t session, const char *event,
 	const void *data, size_t size)
 {
 	struct native *n = native_of(ctx);
-	struct msg *m;
-	int r = make_for(n, session, event,
-		&(struct msg_init){.data = data, .size = size_of(size)}, &m);
+	const struct native *peer = native_find(n, session);
+	const struct native_slot *slot =
+		peer ? slot_of(n, peer->image, event) : NULL;
 
-	return r ? r : post(n, m, session);
+	if (!slot)
+		return post_named(n, session, event, data, size);
+	return post_here(n, peer->session, slot, data, size);
 }
 
 static uint64_t
@@ -402,7 +425,7 @@ native_host_deinit(struct native *n)
 	}
 	native_send_deinit(n);
 	for (uint32_t i = 0; i < n->n_refs; i++)
-		free(n->refs[i].own);
+		free(n->refs[i].event);
 	free(n->refs);
 	deferred_deinit(&n->deferred, n->sched);
 }

@@ -75,8 +75,8 @@ hash_event(const char *event, size_t size)
 	return (uint32_t)(hash >> 32);
 }
 
-uint16_t
-native_image_find(
+const struct native_slot *
+native_image_slot(
 	const struct native_image *image, const char *event, size_t size)
 {
 	uint32_t hash = hash_event(event, size);
@@ -85,11 +85,20 @@ native_image_find(
 		const struct native_slot *slot = &image->slots[i & image->mask];
 
 		if (!slot->index)
-			return 0;
+			return NULL;
 		if (slot->hash == hash && slot->size == size &&
 			memcmp(slot->event, event, size) == 0)
-			return slot->index;
+			return slot;
 	}
+}
+
+uint16_t
+native_image_find(
+	const struct native_image *image, const char *event, size_t size)
+{
+	const struct native_slot *slot = native_image_slot(image, event, size);
+
+	return slot ? slot->index : 0;
 }
 
 static void

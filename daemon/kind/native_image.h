@@ -40,7 +40,10 @@ struct native_image {
  */
 const struct native_image *native_image_get(
 	const char *path, char *error, size_t error_size);
-/* Index + 1 of the handler of @event, 0: it has none. */
+/* The slot of the handler of @event, NULL: it has none. */
+const struct native_slot *native_image_slot(
+	const struct native_image *image, const char *event, size_t size);
+/* Its index + 1, 0: it has none. */
 uint16_t native_image_find(
 	const struct native_image *image, const char *event, size_t size);
 /* How many are mapped. */

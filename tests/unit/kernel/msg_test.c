@@ -136,7 +136,8 @@ n_kept(const struct msg_pool *p)
 	uint32_t n = 0;
 
 	for (unsigned c = 0; c < MSG_CLASSES; c++)
-		n += p->n_free[c];
+		for (const struct msg *m = p->free[c]; m; m = msg_next(m))
+			n++;
 	return n;
 }
 
