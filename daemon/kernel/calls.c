@@ -101,7 +101,8 @@ struct call *
 calls_by_token(struct calls *c, uint32_t chain, uint64_t token)
 {
 	for (; chain; chain = call_at(c, chain - 1)->next)
-		if (call_at(c, chain - 1)->token == token)
+		if (call_at(c, chain - 1)->token == token &&
+			!call_at(c, chain - 1)->wait)
 			return call_at(c, chain - 1);
 	return NULL;
 }

@@ -125,6 +125,22 @@ client_cancelled(struct session *s, uint64_t call)
 	return inbound_cancel(b->conn, call);
 }
 
+static void binding_granted(struct binding *b);
+static void binding_dismissed(
+	struct conn *c, struct binding *b, int status, uint64_t by);
+
+static void
+client_alias(struct session *s, const char *name, bool held, uint64_t by)
+{
+	struct binding *b = s->state;
+
+	(void)name; /* it has one alone */
+	if (held)
+		binding_granted(b);
+	else
+		binding_dismissed(b->conn, b, EVD_STATUS_TAKEN, by);
+}
+
 static size_t
 client_memory(const struct session *s)
 {
@@ -133,7 +149,7 @@ client_memory(const struct session *s)
 	return sizeof(*b) + b->lease.size;
 }
 
-static const struct session_ops client_session_ops = {
+const struct session_ops client_session_ops = {
 	.kind = "client",
 	.start = client_start,
 	.run = client_run,
@@ -142,6 +158,7 @@ static const struct session_ops client_session_ops = {
 	.stop = client_stop,
 	.memory = client_memory,
 	.cancelled = client_cancelled,
+	.alias = client_alias,
 };
 
 struct conn *
@@ -174,7 +191,7 @@ binding_place(const struct conn *c, uint64_t number)
 	return low;
 }
 
-static uint32_t
+uint32_t
 binding_index(const struct conn *c, uint64_t number)
 {
 	uint32_t i = binding_place(c, number);
@@ -185,7 +202,7 @@ binding_index(const struct conn *c, uint64_t number)
 }
 
 /* There is room, see bindings_grow(). */
-static void
+void
 binding_insert(struct conn *c, struct binding *b)
 {
 	uint32_t i = binding_place(c, b->number);
@@ -197,7 +214,7 @@ binding_insert(struct conn *c, struct binding *b)
 }
 
 /* The number stands in its low bits, see bind_mail(). */
-static struct binding *
+struct binding *
 binding_of_token(const struct conn *c, uint64_t token)
 {
 	uint32_t i = binding_index(c, token & UINT16_MAX);
@@ -207,7 +224,7 @@ binding_of_token(const struct conn *c, uint64_t token)
 		       : NULL;
 }
 
-static int
+int
 bindings_grow(struct conn *c)
 {
 	uint32_t room = c->bindings_room ? c->bindings_room * 2 : 4;
@@ -223,7 +240,7 @@ bindings_grow(struct conn *c)
 	return 0;
 }
 
-static struct binding *
+struct binding *
 binding_new(struct conn *c, uint64_t number, const struct consumer_init *wish)
 {
 	struct binding *b = calloc(1, sizeof(*b));
@@ -249,7 +266,7 @@ copy_drop(struct sched *s, struct msg *m)
 	msg_free(&s->pool, m);
 }
 
-static void
+void
 binding_free(struct binding *b)
 {
 	struct sched *s = &b->conn->loop->sched;
@@ -263,7 +280,7 @@ binding_free(struct binding *b)
 	free(b);
 }
 
-static void
+void
 binding_remove(struct conn *c, struct binding *b)
 {
 	uint32_t i = binding_index(c, b->number);
@@ -308,23 +325,54 @@ pending_write(struct binding *b)
 	}
 }
 
-/* The mailslot has let @b go. */
+/* @b is over without its client's asking; @by: the session that has replaced
+ * it, 0: none. */
 static void
-binding_dismissed(struct conn *c, struct binding *b, int status)
+binding_dismissed(struct conn *c, struct binding *b, int status, uint64_t by)
 {
 	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
 	Eventd__V1__Unbound unbound = EVENTD__V1__UNBOUND__INIT;
+	uint64_t request = b->request;
+	char text[64];
 
+	if (by)
+		snprintf(
+			text, sizeof(text), "replaced by session %" PRIu64, by);
+	else
+		snprintf(text, sizeof(text), "the session %s",
+			status == EVD_STATUS_NO_ALIAS ? "gave the alias up"
+						      : "has ended or failed");
 	unbound.binding = b->number;
 	unbound.status = (uint32_t)status;
-	unbound.text = (char *)(status == EVD_STATUS_NO_ALIAS
-					? "the session gave the alias up"
-					: "the session has ended or failed");
+	unbound.text = text;
 	notice.what_case = EVENTD__V1__NOTICE__WHAT_UNBOUND;
 	notice.unbound = &unbound;
 	inbound_abandon(c, b->number, b->lease.settled);
 	binding_remove(c, b);
-	conn_send_message(c, FRAME_NOTICE, &notice.base);
+	if (request) /* it was waiting in line */
+		verb_refuse(&c->peer, request, status, text);
+	else
+		conn_send_message(c, FRAME_NOTICE, &notice.base);
+}
+
+/* Its turn has come: answer the bind. */
+static void
+binding_granted(struct binding *b)
+{
+	Eventd__V1__Response response = EVENTD__V1__RESPONSE__INIT;
+	Eventd__V1__Bound bound = EVENTD__V1__BOUND__INIT;
+	struct peer *p = &b->conn->peer;
+
+	if (!b->request)
+		return;
+	bound.session = b->session ? atomic_load(&b->session->id) : b->slot;
+	bound.window_events = b->lease.max_events;
+	bound.window_bytes = b->lease.max_size;
+	response.id = b->request;
+	response.result_case = EVENTD__V1__RESPONSE__RESULT_BOUND;
+	response.bound = &bound;
+	b->request = 0;
+	p->ops->respond(p, &response);
 }
 
 void
@@ -343,7 +391,11 @@ binding_note(struct conn *c, struct msg *m)
 		return;
 	case MAIL_UNBOUND:
 		if (b)
-			binding_dismissed(c, b, (int)m->status);
+			binding_dismissed(c, b, (int)m->status, m->id);
+		break;
+	case MAIL_ATTACHED:
+		if (b)
+			binding_granted(b);
 		break;
 	case MAIL_CANCELLED:
 		inbound_cancel(c, m->id);
@@ -356,8 +408,8 @@ binding_note(struct conn *c, struct msg *m)
 }
 
 /* To the mailslot, from @b. */
-static struct msg *
-note_new(const struct binding *b, enum mail_note what)
+struct msg *
+binding_note_new(const struct binding *b, int what)
 {
 	const struct conn *c = b->conn;
 	struct msg *m = msg_new(&c->loop->sched.pool,
@@ -375,7 +427,7 @@ note_new(const struct binding *b, enum mail_note what)
 static void
 settle_mail(struct binding *b, uint64_t upto)
 {
-	struct msg *m = note_new(b, MAIL_SETTLED);
+	struct msg *m = binding_note_new(b, MAIL_SETTLED);
 
 	if (!m) {
 		conn_close(b->conn, "out of memory");
@@ -384,258 +436,6 @@ settle_mail(struct binding *b, uint64_t upto)
 	m->id = upto;
 	b->lease.settled = upto;
 	sched_note(&b->conn->loop->sched, m);
-}
-
-/* ---- bind -------------------------------------------------------------- */
-
-/* A bind, on its way to the home of the alias's holder and back. */
-struct bind_request {
-	struct consumer_init wish;
-	uint64_t number;
-	int status;
-	Eventd__V1__Bound bound;
-};
-
-static int
-refuse_bind(
-	struct conn *c, const Eventd__V1__Bind *bind, char *text, size_t size)
-{
-	if (!bind->binding || bind->binding > UINT16_MAX ||
-		binding_index(c, bind->binding) != UINT32_MAX) {
-		snprintf(text, size,
-			"binding %" PRIu64 " is in use or not in 1..65535",
-			bind->binding);
-		return EVD_STATUS_INVALID;
-	}
-	if (c->n_bindings >= CONN_BINDINGS_MAX) {
-		snprintf(text, size, "a connection binds at most %d aliases",
-			CONN_BINDINGS_MAX);
-		return EVD_STATUS_LIMIT;
-	}
-	return bindings_grow(c);
-}
-
-static uint64_t
-clamp(uint64_t wanted, uint64_t fallback, uint64_t most)
-{
-	if (!wanted)
-		return fallback;
-	return wanted < most ? wanted : most;
-}
-
-/* The alias has been checked. */
-static void
-wish_init(struct consumer_init *wish, struct conn *c,
-	const Eventd__V1__Bind *bind)
-{
-	*wish = (struct consumer_init){
-		.conn = c->session->id,
-		.max_events = (uint32_t)clamp(bind->window_events,
-			BINDING_EVENTS, BINDING_EVENTS_MAX),
-		.max_size = clamp(
-			bind->window_bytes, BINDING_BYTES, BINDING_BYTES_MAX),
-		.uid = c->peer.uid,
-		.pid = c->peer.pid,
-	};
-	strcpy(wish->name, c->name);
-	strcpy(wish->alias, bind->alias);
-}
-
-static void
-answer_bound(Eventd__V1__Bound *bound, uint64_t session,
-	const struct consumer_init *wish)
-{
-	eventd__v1__bound__init(bound);
-	bound->session = session;
-	bound->window_events = wish->max_events;
-	bound->window_bytes = wish->max_size;
-}
-
-static void
-explain_taken(struct conn *c, const char *alias, char *text, size_t size)
-{
-	uint64_t holder = alias_holder(
-		&c->loop->sched.kernel->aliases, alias, strlen(alias));
-
-	snprintf(text, size,
-		"the alias '%s' is held by session %" PRIu64
-		" (eventctl status %s)",
-		alias, holder, alias);
-}
-
-/* A session of the binding's own takes the alias, which seems free. */
-static int
-bind_own(struct conn *c, uint64_t number, const struct consumer_init *wish,
-	Eventd__V1__Bound *bound, char *text, size_t size)
-{
-	struct binding *b = binding_new(c, number, wish);
-	int r;
-
-	if (b)
-		b->session = session_new(
-			&c->loop->sched, &client_session_ops, NULL, b);
-	if (!b || !b->session) {
-		free(b);
-		snprintf(text, size,
-			"out of memory, or MaxSessions= is reached");
-		return EVD_STATUS_LIMIT;
-	}
-	mailbox_limit(&b->session->box, BINDING_MAILBOX_EVENTS,
-		BINDING_MAILBOX_BYTES);
-	r = session_add_alias(b->session, wish->alias, strlen(wish->alias));
-	if (r) {
-		binding_free(b);
-		if (r != ALIAS_E_TAKEN)
-			return EVD_STATUS_NO_MEMORY;
-		explain_taken(c, wish->alias, text, size);
-		return EVD_STATUS_TAKEN;
-	}
-	binding_insert(c, b);
-	answer_bound(bound, b->session->id, wish);
-	return EVD_STATUS_OK;
-}
-
-/* It is there before the mailslot knows it: what ends it on this side is told
- * after the request. */
-static int
-bind_mail(struct conn *c, uint64_t number, struct consumer_init *wish,
-	uint64_t slot)
-{
-	struct binding *b = binding_new(c, number, wish);
-
-	if (!b)
-		return EVD_STATUS_NO_MEMORY;
-	b->slot = slot;
-	b->token = wish->token = ++c->last_token << 16 | number;
-	b->farewell = note_new(b, MAIL_DETACH);
-	if (!b->farewell) {
-		binding_free(b);
-		return EVD_STATUS_NO_MEMORY;
-	}
-	binding_insert(c, b);
-	return EVD_STATUS_OK;
-}
-
-/* On the holder's thread: who it is, for people. */
-static void
-explain_holder(struct session *t, const char *alias, char *text, size_t size)
-{
-	const char *origin = t->spec && t->spec->origin ? t->spec->origin : "";
-	struct peer_face face;
-
-	if (conn_behind(t, &face))
-		snprintf(text, size,
-			"the alias '%s' is held by session %" PRIu64
-			" (kind %s, uid %u pid %d, %s)",
-			alias, atomic_load(&t->id), t->ops->kind,
-			(unsigned)face.uid, (int)face.pid, face.name);
-	else
-		snprintf(text, size,
-			"the alias '%s' is held by session %" PRIu64
-			" '%s' (kind %s%s%s)",
-			alias, atomic_load(&t->id), session_name(t),
-			t->ops->kind, *origin ? ", " : "", origin);
-}
-
-static bool
-bind_visit(struct gather *g, struct sched *s)
-{
-	struct bind_request *r = g->out;
-	struct session *t = session_find(s->kernel, g->only);
-
-	if (!t || atomic_load(&t->home) != s) {
-		r->status = EVD_STATUS_NO_ALIAS;
-	} else if (t->ops != &mailslot_ops) {
-		r->status = EVD_STATUS_TAKEN;
-		explain_holder(t, r->wish.alias, g->text, sizeof(g->text));
-	} else {
-		r->status =
-			mailslot_attach(t, &r->wish, g->text, sizeof(g->text));
-	}
-	return false;
-}
-
-static void
-bind_finish(struct gather *g)
-{
-	struct bind_request *r = g->out;
-	struct conn *c = container_of(g->peer, struct conn, peer);
-	struct binding *b = binding_of_token(c, r->wish.token);
-
-	g->status = r->status;
-	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_BOUND;
-	g->response.bound = &r->bound;
-	if (!r->status) {
-		answer_bound(&r->bound, g->only, &r->wish);
-		return;
-	}
-	if (b) /* else it was unbound meanwhile */
-		binding_remove(c, b);
-	if (r->status != EVD_STATUS_NO_ALIAS)
-		return;
-	/* The holder has gone: the alias may be free. */
-	if (b)
-		g->status = bind_own(c, r->number, &r->wish, &r->bound, g->text,
-			sizeof(g->text));
-	else
-		snprintf(g->text, sizeof(g->text), "it was unbound meanwhile");
-}
-
-/* Ask the holder of the alias, wherever it lives. */
-static void
-bind_ask(struct conn *c, uint64_t id, const Eventd__V1__Bind *bind,
-	uint64_t holder)
-{
-	struct gather *g = gather_new(&c->peer, id);
-	struct bind_request *r = g ? gather_alloc(g, sizeof(*r)) : NULL;
-
-	if (!g)
-		return;
-	if (r) {
-		r->number = bind->binding;
-		wish_init(&r->wish, c, bind);
-		g->status = bind_mail(c, r->number, &r->wish, holder);
-	}
-	if (g->status) {
-		gather_answer(g);
-		return;
-	}
-	g->out = r;
-	g->only = holder;
-	g->visit = bind_visit;
-	g->finish = bind_finish;
-	gather_start(g, &c->loop->sched);
-}
-
-void
-binding_bind(struct peer *p, uint64_t id, const Eventd__V1__Bind *bind)
-{
-	struct conn *c = container_of(p, struct conn, peer);
-	Eventd__V1__Response response = EVENTD__V1__RESPONSE__INIT;
-	Eventd__V1__Bound bound;
-	struct consumer_init wish;
-	char text[VERB_TEXT_MAX] = "";
-	int status = refuse_bind(c, bind, text, sizeof(text));
-	uint64_t holder = alias_holder(&c->loop->sched.kernel->aliases,
-		bind->alias, strlen(bind->alias));
-
-	if (!status && holder) {
-		bind_ask(c, id, bind, holder);
-		return;
-	}
-	if (!status) {
-		wish_init(&wish, c, bind);
-		status = bind_own(
-			c, bind->binding, &wish, &bound, text, sizeof(text));
-	}
-	if (status) {
-		verb_refuse(p, id, status, text);
-		return;
-	}
-	response.id = id;
-	response.result_case = EVENTD__V1__RESPONSE__RESULT_BOUND;
-	response.bound = &bound;
-	p->ops->respond(p, &response);
 }
 
 /* ---- unbind ------------------------------------------------------------ */
@@ -680,7 +480,13 @@ binding_unbind(struct peer *p, uint64_t id, uint64_t number)
 	if (i == UINT32_MAX) {
 		snprintf(text, sizeof(text), "no binding %" PRIu64, number);
 		verb_refuse(p, id, EVD_STATUS_NOT_FOUND, text);
-	} else if (c->bindings[i]->session) {
+		return;
+	}
+	if (c->bindings[i]->request)
+		verb_refuse(p, c->bindings[i]->request, EVD_STATUS_CANCELLED,
+			"it was unbound before its turn came");
+	if (c->bindings[i]->session) {
+		c->bindings[i]->session->why = TIE_NORMAL;
 		binding_remove(c, c->bindings[i]);
 		verb_refuse(p, id, EVD_STATUS_OK, text);
 	} else {
@@ -741,6 +547,8 @@ bindings_drop(struct conn *c)
 {
 	for (uint32_t i = 0; i < c->n_bindings; i++) {
 		binding_leave(c->bindings[i]);
+		if (c->bindings[i]->session)
+			c->bindings[i]->session->why = (uint8_t)conn_end_why(c);
 		binding_free(c->bindings[i]);
 	}
 	c->n_bindings = 0;

@@ -21,10 +21,13 @@ enum {
 	BINDING_MAILBOX_BYTES = 4 << 20,
 };
 
+struct consumer_init;
+
 struct binding {
 	struct conn *conn;
 	struct session *session; /* its own; NULL: it consumes a mailslot */
 	uint64_t number;         /* the client's own */
+	uint64_t request;        /* waits in line: its bind; 0: it does not */
 	struct lease lease;      /* a mailslot has what is held at its home */
 	/* of one that consumes a mailslot: */
 	uint64_t slot;            /* the mailslot's session */
@@ -53,3 +56,21 @@ struct conn *binding_peer(struct session *s);
 bool binding_deliver(struct session *conn, uint64_t token, const struct msg *m);
 /* A note from a mailslot has come; takes it over. */
 void binding_note(struct conn *c, struct msg *m);
+
+/* ---- for bind.c -------------------------------------------------------- */
+
+extern const struct session_ops client_session_ops;
+
+/* Its place in the table, UINT32_MAX: no such binding. */
+uint32_t binding_index(const struct conn *c, uint64_t number);
+struct binding *binding_of_token(const struct conn *c, uint64_t token);
+/* Room for one more in the table: 0 or EVD_STATUS_NO_MEMORY. */
+int bindings_grow(struct conn *c);
+/* NULL: out of memory. */
+struct binding *binding_new(
+	struct conn *c, uint64_t number, const struct consumer_init *wish);
+void binding_free(struct binding *b); /* one that is not in the table */
+void binding_insert(struct conn *c, struct binding *b);
+void binding_remove(struct conn *c, struct binding *b);
+/* To the mailslot, from @b; @what: enum mail_note. */
+struct msg *binding_note_new(const struct binding *b, int what);

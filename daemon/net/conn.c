@@ -12,6 +12,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "frame.h"
+#include "kernel/claim.h"
+#include "kernel/notice.h"
 #include "net/binding.h"
 #include "net/mailslot.h"
 #include "parts.h"
@@ -145,15 +147,26 @@ conn_session_start(struct session *s)
 static enum session_result
 conn_session_run(struct session *s, struct msg *m)
 {
-	(void)s, (void)m;
-	return SESSION_UNHANDLED;
+	struct conn *c = s->state;
+
+	if (!notice_is(m))
+		return SESSION_UNHANDLED;
+	if (!conn_takes_deliveries(c))
+		return SESSION_HELD; /* conn_flush() wakes it */
+	conn_notice(c, m);
+	return SESSION_DONE;
 }
 
 static void
 conn_session_reply(struct session *s, uint64_t token, struct msg *reply)
 {
-	conn_send_reply(
-		s->state, token, (int)reply->status, reply->data, reply->size);
+	struct conn *c = s->state;
+
+	if (reply->handler == CLAIM_REPLY_WAIT)
+		verb_found(&c->peer, token, reply);
+	else
+		conn_send_reply(
+			c, token, (int)reply->status, reply->data, reply->size);
 }
 
 static void
@@ -388,13 +401,23 @@ conn_close(struct conn *c, const char *why)
 	loop_defer(c->loop, &c->flush);
 }
 
+enum tie_end_why
+conn_end_why(const struct conn *c)
+{
+	if (atomic_load(&c->loop->sched.kernel->stopping))
+		return TIE_STOPPED;
+	return c->peer.goodbye ? TIE_NORMAL : TIE_LOST;
+}
+
 /* At the end of the turn, when no session of it can be running. */
 static void
 conn_teardown(struct conn *c)
 {
 	struct aliases *aliases = &c->loop->sched.kernel->aliases;
 
+	verb_execute_will(&c->peer);
 	bindings_drop(c);
+	c->session->why = (uint8_t)conn_end_why(c);
 	session_stop(c->session);
 	c->session = c->peer.session = NULL;
 	for (uint32_t i = 0; i < c->n_refs; i++)

@@ -18,6 +18,7 @@
 
 #include "base/list.h"
 #include "exec/loop.h"
+#include "kernel/tie.h"
 #include "net/acks.h"
 #include "net/outbuf.h"
 #include "verb/verb.h"
@@ -141,6 +142,8 @@ void conn_end(struct conn *c, int status, const char *format, ...)
 void conn_greeted(struct conn *c);
 /* Who sits behind a session of this loop; false: it is no client's. */
 bool conn_behind(struct session *s, struct peer_face *face);
+/* How its sessions end, now that it does. */
+enum tie_end_why conn_end_why(const struct conn *c);
 /* Poll for what is wanted now. */
 void conn_update_poll(struct conn *c);
 
@@ -163,6 +166,7 @@ void conn_send_failure(
 	struct conn *c, uint64_t seq, int status, const char *text);
 void conn_send_reply(struct conn *c, uint64_t call, int status,
 	const void *data, size_t size);
+void conn_notice(struct conn *c, const struct msg *m);
 void conn_post_settled(struct conn *c, uint64_t seq, uint32_t size);
 void conn_flush(struct conn *c);
 extern const struct session_ops conn_session_ops;

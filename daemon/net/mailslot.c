@@ -23,6 +23,8 @@ consumer_free(struct sched *s, struct consumer *c)
 	if (!c)
 		return NULL;
 	msg_free(&s->pool, c->farewell);
+	if (c->welcome)
+		msg_free(&s->pool, c->welcome);
 	free(c);
 	return NULL;
 }
@@ -51,11 +53,16 @@ consumer_new(struct sched *s, const struct consumer_init *init)
 static struct consumer *
 consumer_find(const struct mailslot *slot, uint64_t conn, uint64_t token)
 {
-	LIST_FOREACH (node, &slot->consumers) {
-		struct consumer *c = container_of(node, struct consumer, link);
+	const struct list *lists[] = {&slot->consumers, &slot->waiting};
 
-		if (c->is.conn == conn && c->is.token == token)
-			return c;
+	for (unsigned i = 0; i < 2; i++) {
+		LIST_FOREACH (node, lists[i]) {
+			struct consumer *c =
+				container_of(node, struct consumer, link);
+
+			if (c->is.conn == conn && c->is.token == token)
+				return c;
+		}
 	}
 	return NULL;
 }
@@ -69,9 +76,25 @@ consumer_remove(struct mailslot *slot, struct consumer *c)
 		session_name(slot->session), c->is.conn);
 }
 
-/* It did not ask for it: tell it why. */
+/* The first that waits consumes if nobody does. */
 static void
-consumer_dismiss(struct mailslot *slot, struct consumer *c, int status)
+consumer_next(struct mailslot *slot)
+{
+	struct consumer *c;
+
+	if (!list_is_empty(&slot->consumers) || list_is_empty(&slot->waiting))
+		return;
+	c = container_of(slot->waiting.next, struct consumer, link);
+	list_remove(&c->link);
+	list_append(&slot->consumers, &c->link);
+	sched_note(home_of(slot->session), TAKE(c->welcome));
+	session_wake(slot->session);
+}
+
+/* It did not ask for it: tell it why. @by: who consumes instead, 0: nobody. */
+static void
+consumer_dismiss(
+	struct mailslot *slot, struct consumer *c, int status, uint64_t by)
 {
 	struct sched *s = home_of(slot->session);
 	struct msg *farewell = TAKE(c->farewell);
@@ -79,6 +102,7 @@ consumer_dismiss(struct mailslot *slot, struct consumer *c, int status)
 	consumer_remove(slot, c);
 	consumer_free(s, c);
 	farewell->status = (uint32_t)status;
+	farewell->id = by;
 	sched_note(s, farewell);
 }
 
@@ -146,6 +170,7 @@ mailslot_start(struct session *t)
 	}
 	slot->session = t;
 	list_init(&slot->consumers);
+	list_init(&slot->waiting);
 	t->state = slot;
 	return SESSION_DONE;
 }
@@ -174,7 +199,11 @@ mailslot_stop(struct session *t, bool crashed)
 	LIST_FOREACH (node, &slot->consumers)
 		consumer_dismiss(slot,
 			container_of(node, struct consumer, link),
-			EVD_STATUS_DIED);
+			EVD_STATUS_DIED, 0);
+	LIST_FOREACH (node, &slot->waiting)
+		consumer_dismiss(slot,
+			container_of(node, struct consumer, link),
+			EVD_STATUS_DIED, 0);
 	free(slot);
 	t->state = NULL;
 }
@@ -209,6 +238,7 @@ mailslot_note(struct session *t, struct msg *m)
 		break;
 	case MAIL_DELIVER:
 	case MAIL_UNBOUND:
+	case MAIL_ATTACHED:
 	case MAIL_CANCELLED:
 		break; /* for connections */
 	}
@@ -245,19 +275,36 @@ has_alias(const struct session *t, const char *name)
 	return false;
 }
 
+static void
+dismiss_without_alias(struct mailslot *slot, struct list *consumers)
+{
+	LIST_FOREACH (node, consumers) {
+		struct consumer *c = container_of(node, struct consumer, link);
+
+		if (!has_alias(slot->session, c->is.alias))
+			consumer_dismiss(slot, c, EVD_STATUS_NO_ALIAS, 0);
+	}
+}
+
 /* Consumers stay, but for those that bound a name that it has no more. */
 static void
 mailslot_renew(struct session *t)
 {
 	struct mailslot *slot = t->state;
 
-	LIST_FOREACH (node, &slot->consumers) {
-		struct consumer *c = container_of(node, struct consumer, link);
-
-		if (!has_alias(t, c->is.alias))
-			consumer_dismiss(slot, c, EVD_STATUS_NO_ALIAS);
-	}
+	dismiss_without_alias(slot, &slot->consumers);
+	dismiss_without_alias(slot, &slot->waiting);
+	consumer_next(slot);
 	session_wake(t);
+}
+
+/* Another session has taken an alias away. */
+static void
+mailslot_alias(struct session *t, const char *name, bool held, uint64_t by)
+{
+	(void)name, (void)by;
+	if (!held && t->state)
+		mailslot_renew(t);
 }
 
 const struct session_ops mailslot_ops = {
@@ -270,6 +317,7 @@ const struct session_ops mailslot_ops = {
 	.memory = mailslot_memory,
 	.note = mailslot_note,
 	.renew = mailslot_renew,
+	.alias = mailslot_alias,
 	.cancelled = mailslot_cancelled,
 };
 
@@ -289,27 +337,69 @@ explain_down(const struct session *t, char *text, size_t size)
 	return EVD_STATUS_FAILED;
 }
 
+/* Another consumes: 0 if @init is to do so instead, MAILSLOT_E_QUEUED if it is
+ * to wait, or why not. */
+static int
+contend(struct session *t, const struct consumer_init *init, char *text,
+	size_t size)
+{
+	struct mailslot *slot = t->state;
+	struct consumer *other =
+		container_of(slot->consumers.next, struct consumer, link);
+
+	if (init->if_taken == CLAIM_QUEUE)
+		return MAILSLOT_E_QUEUED;
+	if (init->if_taken == CLAIM_REPLACE && other->is.allow_replace) {
+		consumer_dismiss(slot, other, EVD_STATUS_TAKEN, init->conn);
+		return EVD_STATUS_OK;
+	}
+	snprintf(text, size,
+		"the events of '%s' (session %" PRIu64
+		") are consumed by uid %u pid %d (%s)%s",
+		session_name(t), atomic_load(&t->id), (unsigned)other->is.uid,
+		(int)other->is.pid, other->is.name,
+		init->if_taken == CLAIM_REPLACE
+			? ", which does not let itself be replaced"
+			: " already");
+	return EVD_STATUS_TAKEN;
+}
+
+/* In line, with its welcome made. False: out of memory. */
+static bool
+line_up(struct mailslot *slot, struct consumer *c)
+{
+	struct sched *s = home_of(slot->session);
+
+	c->welcome = msg_new(&s->pool,
+		&(struct msg_init){.event = "", .event_static = true});
+	if (!c->welcome)
+		return false;
+	c->welcome->to = c->is.conn;
+	c->welcome->seq = c->is.token;
+	c->welcome->handler = MAIL_ATTACHED;
+	list_append(&slot->waiting, &c->link);
+	return true;
+}
+
 int
 mailslot_attach(struct session *t, const struct consumer_init *init, char *text,
 	size_t size)
 {
 	struct mailslot *slot = t->state;
-	const struct consumer_init *other;
 	struct consumer *c;
+	int r = EVD_STATUS_OK;
 
 	if (!t->begun || t->life != SESSION_UP)
 		return explain_down(t, text, size);
-	other = mailslot_consumer(t);
-	if (other) {
-		snprintf(text, size,
-			"the events of '%s' (session %" PRIu64
-			") are consumed by uid %u pid %d (%s) already",
-			session_name(t), atomic_load(&t->id),
-			(unsigned)other->uid, (int)other->pid, other->name);
-		return EVD_STATUS_TAKEN;
-	}
 	c = consumer_new(home_of(t), init);
-	if (!c) {
+	if (c && mailslot_consumer(t))
+		r = contend(t, init, text, size);
+	if (c && r == MAILSLOT_E_QUEUED && line_up(slot, c))
+		return r;
+	if (!c || r) {
+		consumer_free(home_of(t), c);
+		if (r && r != MAILSLOT_E_QUEUED)
+			return r;
 		snprintf(text, size, "out of memory");
 		return EVD_STATUS_NO_MEMORY;
 	}
@@ -332,6 +422,7 @@ mailslot_detach(struct session *t, uint64_t conn, uint64_t token)
 		return;
 	consumer_remove(slot, c);
 	consumer_free(home_of(t), c);
+	consumer_next(slot);
 	session_wake(t); /* others may take what it held */
 }
 

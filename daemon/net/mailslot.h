@@ -13,6 +13,7 @@
 
 #include "base/list.h"
 #include "envelope.h"
+#include "kernel/claim.h"
 #include "kernel/session.h"
 #include "net/conn.h"
 #include "net/lease.h"
@@ -20,7 +21,9 @@
 /* What a note says: msg.handler. msg.seq is the token of the binding. */
 enum mail_note {
 	MAIL_DELIVER = 1, /* to the connection: the copy of an event */
-	MAIL_UNBOUND,     /* to the connection: it consumes no more; status */
+	MAIL_UNBOUND,     /* to the connection: it consumes no more; status;
+			   * msg.id: the connection that consumes instead */
+	MAIL_ATTACHED,    /* to the connection: its turn has come */
 	MAIL_CANCELLED,   /* to the connection: of the call msg.id */
 	MAIL_SETTLED,     /* to the mailslot: deliveries up to msg.id are */
 	MAIL_DETACH,      /* to the mailslot: the binding is over */
@@ -34,6 +37,8 @@ struct consumer_init {
 	uint64_t max_size;
 	uid_t uid;
 	pid_t pid;
+	enum claim_mode if_taken;
+	bool allow_replace;
 	char name[CONN_NAME_MAX]; /* of the program */
 	char alias[ENVELOPE_ALIAS_MAX + 1];
 };
@@ -42,16 +47,20 @@ struct consumer {
 	struct list link; /* in mailslot.consumers */
 	struct consumer_init is;
 	struct lease lease;
-	struct msg
-		*farewell; /* MAIL_UNBOUND, made beforehand: it cannot fail */
+	/* made beforehand, so that they cannot fail: */
+	struct msg *farewell; /* MAIL_UNBOUND */
+	struct msg *welcome;  /* MAIL_ATTACHED, of one that waits */
 };
 
 struct mailslot {
 	struct session *session;
 	struct list consumers; /* at most one as yet */
+	struct list waiting;   /* to be the next, in order */
 };
 
 extern const struct session_ops mailslot_ops;
+
+enum { MAILSLOT_E_QUEUED = 1000 }; /* no EVD_STATUS_* */
 
 /**
  * mailslot_attach() - let a client consume the events of @t
@@ -59,7 +68,10 @@ extern const struct session_ops mailslot_ops;
  * @init: copied
  * @text: set to why not, of @size bytes
  *
- * Return: EVD_STATUS_OK, TAKEN, FAILED, UNAVAILABLE (it is about to start) or
+ * If another consumes them, @init says what to do. MAILSLOT_E_QUEUED: it waits
+ * in line, MAIL_ATTACHED tells when its turn has come.
+ *
+ * Return: EVD_STATUS_OK, MAILSLOT_E_QUEUED, TAKEN, FAILED, UNAVAILABLE (it is about to start) or
  * NO_MEMORY.
  */
 int mailslot_attach(struct session *t, const struct consumer_init *init,

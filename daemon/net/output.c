@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "envelope.h"
 #include "frame.h"
+#include "kernel/notice.h"
 #include "net/binding.h"
 #include "net/conn.h"
 #include "parts.h"
@@ -81,6 +82,38 @@ conn_send_reply(struct conn *c, uint64_t call, int status, const void *data,
 
 	if (out)
 		conn_wrote(c, envelope_encode_frame(&e, out));
+}
+
+/* Down or a change of names. */
+void
+conn_notice(struct conn *c, const struct msg *m)
+{
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__Down down = EVENTD__V1__DOWN__INIT;
+	Eventd__V1__NameChange name = EVENTD__V1__NAME_CHANGE__INIT;
+	struct notice n;
+
+	notice_read(m, &n);
+	if (m->event == notice_down) {
+		down.watch = n.watch;
+		down.session = n.session;
+		down.alias = (char *)n.alias;
+		down.reason = (char *)n.reason;
+		down.text = (char *)n.text;
+		notice.what_case = EVENTD__V1__NOTICE__WHAT_DOWN;
+		notice.down = &down;
+	} else if (m->event == notice_name) {
+		name.watch = n.watch;
+		name.alias = (char *)n.alias;
+		name.up = n.up;
+		name.session = n.session;
+		name.lost = n.lost;
+		notice.what_case = EVENTD__V1__NOTICE__WHAT_NAME;
+		notice.name = &name;
+	} else {
+		return; /* a connection has no aliases */
+	}
+	conn_send_message(c, FRAME_NOTICE, &notice.base);
 }
 
 /* ---- acks -------------------------------------------------------------- */
@@ -172,6 +205,8 @@ conn_flush(struct conn *c)
 	}
 	pace_input(c);
 	conn_update_poll(c);
-	if (was_high && outbuf_size(&c->out) <= CONN_OUT_LOW)
+	if (was_high && outbuf_size(&c->out) <= CONN_OUT_LOW) {
+		session_wake(c->session);
 		bindings_wake(c);
+	}
 }

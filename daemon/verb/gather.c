@@ -48,7 +48,8 @@ gather_answer(struct gather *g)
 		g->response.status = (uint32_t)g->status;
 		if (g->status)
 			g->response.text = g->text;
-		p->ops->respond(p, &g->response);
+		if (!g->is_answered)
+			p->ops->respond(p, &g->response);
 	}
 	gather_free(g);
 }

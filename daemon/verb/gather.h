@@ -14,9 +14,10 @@ struct gather {
 	struct peer *peer; /* only while session_find(session) succeeds */
 	const struct peer_ops *ops; /* good on any thread */
 	uint64_t request;
-	uint64_t only; /* ask the home of this session alone; 0: all */
-	unsigned next; /* scheduler to ask */
-	int status;    /* of the answer */
+	uint64_t only;    /* ask the home of this session alone; 0: all */
+	unsigned next;    /* scheduler to ask */
+	int status;       /* of the answer */
+	bool is_answered; /* by somebody else, maybe later */
 	char text[VERB_TEXT_MAX];
 	struct arena arena; /* of all that the answer holds */
 	Eventd__V1__Response response;

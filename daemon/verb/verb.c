@@ -77,6 +77,24 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 	case EVENTD__V1__REQUEST__VERB_UNBIND:
 		verb_unbind(p, r);
 		return;
+	case EVENTD__V1__REQUEST__VERB_WAIT:
+		verb_wait(p, r);
+		return;
+	case EVENTD__V1__REQUEST__VERB_WATCH:
+		verb_watch(p, r);
+		return;
+	case EVENTD__V1__REQUEST__VERB_UNWATCH:
+		verb_unwatch(p, r);
+		return;
+	case EVENTD__V1__REQUEST__VERB_WATCH_NAMES:
+		verb_watch_names(p, r);
+		return;
+	case EVENTD__V1__REQUEST__VERB_WILL:
+		verb_will(p, r);
+		return;
+	case EVENTD__V1__REQUEST__VERB_GOODBYE:
+		verb_goodbye(p, r);
+		return;
 	case EVENTD__V1__REQUEST__VERB_DELAY:
 		verb_delay(p, r);
 		return;

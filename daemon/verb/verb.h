@@ -15,6 +15,7 @@
 struct daemon_ops;
 struct peer;
 struct peer_face;
+struct will;
 
 /* What only a connection can do. All on its loop's thread. */
 struct peer_ops {
@@ -47,6 +48,8 @@ struct peer {
 	pid_t pid;        /* for display */
 	const char *name; /* from Hello; "" if none */
 	const struct peer_shared *shared;
+	struct will *will; /* what it leaves, or NULL */
+	bool goodbye;      /* it has said that it goes */
 };
 
 /* The same for every connection. */
@@ -61,6 +64,12 @@ struct peer_shared {
 
 /* Carry out @request, which is borrowed. */
 void verb_run(struct peer *p, const Eventd__V1__Request *request);
+
+/* The answer to a Wait has come: request @id. */
+void verb_found(struct peer *p, uint64_t id, const struct msg *reply);
+/* The peer is gone: post its will unless it said goodbye, and free it. Its
+ * session is still there. */
+void verb_execute_will(struct peer *p);
 
 /* ---- for the verbs ----------------------------------------------------- */
 
@@ -78,6 +87,12 @@ bool verb_may_manage(struct peer *p, uint64_t id);
 void verb_resolve(struct peer *p, const Eventd__V1__Request *r);
 void verb_bind(struct peer *p, const Eventd__V1__Request *r);
 void verb_unbind(struct peer *p, const Eventd__V1__Request *r);
+void verb_wait(struct peer *p, const Eventd__V1__Request *r);
+void verb_watch(struct peer *p, const Eventd__V1__Request *r);
+void verb_unwatch(struct peer *p, const Eventd__V1__Request *r);
+void verb_watch_names(struct peer *p, const Eventd__V1__Request *r);
+void verb_will(struct peer *p, const Eventd__V1__Request *r);
+void verb_goodbye(struct peer *p, const Eventd__V1__Request *r);
 void verb_delay(struct peer *p, const Eventd__V1__Request *r);
 void verb_cancel(struct peer *p, const Eventd__V1__Request *r);
 void verb_cancel_call(struct peer *p, const Eventd__V1__Request *r);

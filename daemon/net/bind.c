@@ -1,0 +1,292 @@
+/* The verb bind: an alias that is free is taken, a mailslot is consumed, what
+ * another holds is refused, waited for or taken away. The thread of the
+ * connection's loop, and of the holder's home where it says so. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/claim.h"
+#include "net/binding.h"
+#include "net/mailslot.h"
+#include "verb/gather.h"
+
+/* A bind, on its way to the home of the alias's holder and back. */
+struct bind_request {
+	struct consumer_init wish;
+	uint64_t number;
+	int status;
+	bool claim; /* it is to stand in line, or replace the holder */
+	Eventd__V1__Bound bound;
+};
+
+static int
+refuse_bind(
+	struct conn *c, const Eventd__V1__Bind *bind, char *text, size_t size)
+{
+	if (!bind->binding || bind->binding > UINT16_MAX ||
+		binding_index(c, bind->binding) != UINT32_MAX) {
+		snprintf(text, size,
+			"binding %" PRIu64 " is in use or not in 1..65535",
+			bind->binding);
+		return EVD_STATUS_INVALID;
+	}
+	if (c->n_bindings >= CONN_BINDINGS_MAX) {
+		snprintf(text, size, "a connection binds at most %d aliases",
+			CONN_BINDINGS_MAX);
+		return EVD_STATUS_LIMIT;
+	}
+	return bindings_grow(c);
+}
+
+static uint64_t
+clamp(uint64_t wanted, uint64_t fallback, uint64_t most)
+{
+	if (!wanted)
+		return fallback;
+	return wanted < most ? wanted : most;
+}
+
+/* The alias has been checked. */
+static void
+wish_init(struct consumer_init *wish, struct conn *c,
+	const Eventd__V1__Bind *bind)
+{
+	*wish = (struct consumer_init){
+		.conn = c->session->id,
+		.max_events = (uint32_t)clamp(bind->window_events,
+			BINDING_EVENTS, BINDING_EVENTS_MAX),
+		.max_size = clamp(
+			bind->window_bytes, BINDING_BYTES, BINDING_BYTES_MAX),
+		.uid = c->peer.uid,
+		.pid = c->peer.pid,
+		.if_taken =
+			bind->if_taken <= EVENTD__V1__IF_TAKEN__TAKEN_REPLACE
+				? (enum claim_mode)bind->if_taken
+				: CLAIM_REFUSE,
+		.allow_replace = bind->allow_replace,
+	};
+	strcpy(wish->name, c->name);
+	strcpy(wish->alias, bind->alias);
+}
+
+static void
+answer_bound(Eventd__V1__Bound *bound, uint64_t session,
+	const struct consumer_init *wish)
+{
+	eventd__v1__bound__init(bound);
+	bound->session = session;
+	bound->window_events = wish->max_events;
+	bound->window_bytes = wish->max_size;
+}
+
+/* A session of the binding's own takes the alias, which seems free, or stands
+ * in line for it: then MAILSLOT_E_QUEUED. */
+static int
+bind_own(struct conn *c, uint64_t number, const struct consumer_init *wish,
+	Eventd__V1__Bound *bound, char *text, size_t size)
+{
+	struct binding *b = binding_new(c, number, wish);
+	struct claim_init claim = {
+		.name = wish->alias,
+		.size = strlen(wish->alias),
+		.mode = wish->if_taken,
+		.allow_replace = wish->allow_replace,
+	};
+	int r;
+
+	if (b)
+		b->session = session_new(
+			&c->loop->sched, &client_session_ops, NULL, b);
+	if (!b || !b->session) {
+		free(b);
+		snprintf(text, size,
+			"out of memory, or MaxSessions= is reached");
+		return EVD_STATUS_LIMIT;
+	}
+	mailbox_limit(&b->session->box, BINDING_MAILBOX_EVENTS,
+		BINDING_MAILBOX_BYTES);
+	r = claim_make(b->session, &claim);
+	if (r && r != CLAIM_E_QUEUED) {
+		claim_explain(b->session, &claim, r, text, size);
+		binding_free(b);
+		return claim_status(r);
+	}
+	binding_insert(c, b);
+	answer_bound(bound, b->session->id, wish);
+	return r ? MAILSLOT_E_QUEUED : EVD_STATUS_OK;
+}
+
+/* The binding @number waits in line: it will answer @request. */
+static void
+await_turn(struct conn *c, uint64_t number, uint64_t request)
+{
+	uint32_t i = binding_index(c, number);
+
+	if (i != UINT32_MAX)
+		c->bindings[i]->request = request;
+}
+
+/* It is there before the mailslot knows it: what ends it on this side is told
+ * after the request. */
+static int
+bind_mail(struct conn *c, uint64_t number, struct consumer_init *wish,
+	uint64_t slot)
+{
+	struct binding *b = binding_new(c, number, wish);
+
+	if (!b)
+		return EVD_STATUS_NO_MEMORY;
+	b->slot = slot;
+	b->token = wish->token = ++c->last_token << 16 | number;
+	b->farewell = binding_note_new(b, MAIL_DETACH);
+	if (!b->farewell) {
+		binding_free(b);
+		return EVD_STATUS_NO_MEMORY;
+	}
+	binding_insert(c, b);
+	return EVD_STATUS_OK;
+}
+
+/* On the holder's thread: who it is, for people. */
+static void
+explain_holder(struct session *t, const char *alias, char *text, size_t size)
+{
+	const char *origin = t->spec && t->spec->origin ? t->spec->origin : "";
+	struct peer_face face;
+
+	if (conn_behind(t, &face))
+		snprintf(text, size,
+			"the alias '%s' is held by session %" PRIu64
+			" (kind %s, uid %u pid %d, %s)",
+			alias, atomic_load(&t->id), t->ops->kind,
+			(unsigned)face.uid, (int)face.pid, face.name);
+	else
+		snprintf(text, size,
+			"the alias '%s' is held by session %" PRIu64
+			" '%s' (kind %s%s%s)",
+			alias, atomic_load(&t->id), session_name(t),
+			t->ops->kind, *origin ? ", " : "", origin);
+}
+
+static bool
+bind_visit(struct gather *g, struct sched *s)
+{
+	struct bind_request *r = g->out;
+	struct session *t = session_find(s->kernel, g->only);
+
+	if (!t || atomic_load(&t->home) != s) {
+		r->status = EVD_STATUS_NO_ALIAS;
+	} else if (t->ops != &mailslot_ops) {
+		r->status = EVD_STATUS_TAKEN;
+		r->claim = r->wish.if_taken != CLAIM_REFUSE;
+		explain_holder(t, r->wish.alias, g->text, sizeof(g->text));
+	} else {
+		r->status =
+			mailslot_attach(t, &r->wish, g->text, sizeof(g->text));
+	}
+	return false;
+}
+
+/* The holder cannot be consumed, has gone, or shall go: the binding gets a
+ * session of its own. */
+static int
+bind_instead(struct conn *c, struct gather *g, struct bind_request *r)
+{
+	int status = bind_own(
+		c, r->number, &r->wish, &r->bound, g->text, sizeof(g->text));
+
+	if (status != MAILSLOT_E_QUEUED)
+		return status;
+	await_turn(c, r->number, g->request);
+	g->is_answered = true;
+	return EVD_STATUS_OK;
+}
+
+static void
+bind_finish(struct gather *g)
+{
+	struct bind_request *r = g->out;
+	struct conn *c = container_of(g->peer, struct conn, peer);
+	struct binding *b = binding_of_token(c, r->wish.token);
+
+	g->status = r->status;
+	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_BOUND;
+	g->response.bound = &r->bound;
+	if (!r->status) {
+		answer_bound(&r->bound, g->only, &r->wish);
+	} else if (!b) {
+		if (r->status == MAILSLOT_E_QUEUED)
+			g->status = EVD_STATUS_CANCELLED;
+		snprintf(g->text, sizeof(g->text), "it was unbound meanwhile");
+	} else if (r->status == MAILSLOT_E_QUEUED) {
+		b->request = g->request;
+		g->status = EVD_STATUS_OK;
+		g->is_answered = true;
+	} else {
+		binding_remove(c, b);
+		if (r->status == EVD_STATUS_NO_ALIAS || r->claim)
+			g->status = bind_instead(c, g, r);
+	}
+}
+
+/* Ask the holder of the alias, wherever it lives. */
+static void
+bind_ask(struct conn *c, uint64_t id, const Eventd__V1__Bind *bind,
+	uint64_t holder)
+{
+	struct gather *g = gather_new(&c->peer, id);
+	struct bind_request *r = g ? gather_alloc(g, sizeof(*r)) : NULL;
+
+	if (!g)
+		return;
+	if (r) {
+		r->number = bind->binding;
+		wish_init(&r->wish, c, bind);
+		g->status = bind_mail(c, r->number, &r->wish, holder);
+	}
+	if (g->status) {
+		gather_answer(g);
+		return;
+	}
+	g->out = r;
+	g->only = holder;
+	g->visit = bind_visit;
+	g->finish = bind_finish;
+	gather_start(g, &c->loop->sched);
+}
+
+void
+binding_bind(struct peer *p, uint64_t id, const Eventd__V1__Bind *bind)
+{
+	struct conn *c = container_of(p, struct conn, peer);
+	Eventd__V1__Response response = EVENTD__V1__RESPONSE__INIT;
+	Eventd__V1__Bound bound;
+	struct consumer_init wish;
+	char text[VERB_TEXT_MAX] = "";
+	int status = refuse_bind(c, bind, text, sizeof(text));
+	uint64_t holder = alias_holder(&c->loop->sched.kernel->aliases,
+		bind->alias, strlen(bind->alias));
+
+	if (!status && holder) {
+		bind_ask(c, id, bind, holder);
+		return;
+	}
+	if (!status) {
+		wish_init(&wish, c, bind);
+		status = bind_own(
+			c, bind->binding, &wish, &bound, text, sizeof(text));
+	}
+	if (status == MAILSLOT_E_QUEUED) {
+		await_turn(c, bind->binding, id);
+		return;
+	}
+	if (status) {
+		verb_refuse(p, id, status, text);
+		return;
+	}
+	response.id = id;
+	response.result_case = EVENTD__V1__RESPONSE__RESULT_BOUND;
+	response.bound = &bound;
+	p->ops->respond(p, &response);
+}
