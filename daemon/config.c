@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "config_life.h"
 #include "config_session.h"
 #include "config_value.h"
 #include "proto/envelope.h"
@@ -633,8 +634,9 @@ sessions_read(struct loading *l)
 			r = session_read(l, &aliases, &list.items[i]);
 	if (!c->specs)
 		r = err_raise(-ENOMEM);
-	else if (c->n_specs >
-		 1) /* "a.conf" is behind "a-b.conf", a before a-b */
+	else
+		r = r ? r : config_groups_add(c);
+	if (c->n_specs > 1) /* "a.conf" is behind "a-b.conf", a before a-b */
 		qsort(c->specs, c->n_specs, sizeof(*c->specs), spec_compare);
 	config_aliases_check(&aliases, l->errors);
 	config_aliases_deinit(&aliases);

@@ -12,7 +12,7 @@
 enum {
 	CONFIG_FILE_MAX = 1 << 20, /* bytes of a file */
 	CONFIG_LINE_MAX = 4096,    /* bytes of a line */
-	CONFIG_KEYS_MAX = 32,      /* rows of a table */
+	CONFIG_KEYS_MAX = 64,      /* rows of a table */
 	CONFIG_ERRORS_MAX = 100,   /* lines kept; more are counted */
 };
 

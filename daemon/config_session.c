@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "config.h"
+#include "config_life.h"
 #include "config_mailbox.h"
 #include "kind/kind.h"
 #include "proto/envelope.h"
@@ -41,8 +42,8 @@ config_digest_number(uint64_t digest, uint64_t value)
 	return digest_bytes(digest, &value, sizeof(value));
 }
 
-static uint64_t
-digest_spec(const struct session_spec *spec)
+uint64_t
+config_session_digest(const struct session_spec *spec)
 {
 	uint64_t d = UINT64_C(0xcbf29ce484222325);
 
@@ -61,6 +62,7 @@ digest_spec(const struct session_spec *spec)
 	d = config_digest_number(d, spec->max_events);
 	d = config_digest_number(d, spec->max_bytes);
 	d = config_mailbox_digest(d, spec);
+	d = config_life_digest(d, spec);
 	d = config_digest_number(d, spec->restart);
 	d = config_digest_number(d, spec->restart_ms);
 	d = config_digest_number(d, spec->restart_max_ms);
@@ -167,8 +169,8 @@ no_memory(struct config_file *f)
 	config_file_error(f, f->at, "out of memory");
 }
 
-static void
-alias_claim(struct config_file *f, const char *name)
+void
+config_session_claim(struct config_file *f, const char *name)
 {
 	struct config_session *s = f->target;
 
@@ -198,7 +200,7 @@ set_alias(
 	while ((word = strsep(&rest, " \t"))) {
 		f->at.column = start.column + (unsigned)(word - copy);
 		if (*word)
-			alias_claim(f, word);
+			config_session_claim(f, word);
 	}
 	f->at = start;
 	free(copy);
@@ -317,6 +319,12 @@ set_span(struct config_file *f, const struct config_key *key, const char *value)
 }
 
 static void
+set_word(struct config_file *f, const struct config_key *key, const char *value)
+{
+	set_in_spec(f, key, value, config_set_word);
+}
+
+static void
 set_any(struct config_file *f, const char *section, const char *name,
 	const char *value)
 {
@@ -343,6 +351,13 @@ static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const sections[] = {
 	"Session", "Mailbox", "Schedule", "Params", NULL};
 static const char *const open_sections[] = {"Schedule", "Params", NULL};
+static const char *const start_words[] = {"at-boot", "on-demand", NULL};
+static const char *const strategy_words[] = {
+	[STRATEGY_ONE] = "one",
+	[STRATEGY_ALL] = "all",
+	[STRATEGY_REST] = "rest",
+	NULL,
+};
 
 #define DAY_MS (86400 * UINT64_C(1000))
 #define KEY(part, key, how, ...)                                            \
@@ -363,6 +378,9 @@ enum {
 	ROW_RESTART_MAX_SEC,
 	ROW_HIGH_WATER,
 	ROW_LOW_WATER,
+	ROW_START,
+	ROW_IDLE_STOP,
+	ROW_COLLECT,
 };
 
 static const struct config_key keys[] = {
@@ -378,6 +396,17 @@ static const struct config_key keys[] = {
 		"Mailbox", "HighWater", config_set_water, FIELD(high, 1, 0)),
 	[ROW_LOW_WATER] =
 		KEY("Mailbox", "LowWater", config_set_water, FIELD(low, 0, 0)),
+	[ROW_START] = KEY("Session", "Start", set_word, FIELD(on_demand, 0, 0),
+		.words = start_words),
+	[ROW_IDLE_STOP] =
+		KEY("Session", "IdleStop", set_span, FIELD(idle_ms, 0, DAY_MS)),
+	[ROW_COLLECT] = KEY("Session", "Collect", set_word,
+		FIELD(collect, 0, 0), .words = no_yes),
+	KEY("Session", "Group", config_set_group, .width = 0),
+	KEY("Session", "Order", config_set_order, .width = 0),
+	KEY("Session", "Strategy", set_word, FIELD(strategy, 0, 0),
+		.words = strategy_words),
+	KEY("Mailbox", "MaxAttempts", set_count, FIELD(max_attempts, 1, 255)),
 	KEY("Session", "Restart", set_restart, .width = 4,
 		.words = restart_words),
 	KEY("Session", "AllowReplace", set_allow_replace, .width = 4,
@@ -475,17 +504,21 @@ check_alias(struct config_file *f)
 	const struct config_session *s = f->target;
 
 	f->at = (struct config_place){1, 1};
-	if (!f->seen[ROW_ALIAS].line)
-		alias_claim(f, s->spec->name);
+	if (!f->seen[ROW_ALIAS].line &&
+		(!s->spec->kind || strcmp(s->spec->kind, "group") != 0))
+		config_session_claim(f, s->spec->name);
 }
 
 static void
 check(struct config_file *f)
 {
 	struct config_session *s = f->target;
+	const struct config_place life[] = {f->seen[ROW_START],
+		f->seen[ROW_IDLE_STOP], f->seen[ROW_COLLECT]};
 
 	config_schedule_finish(f, &s->schedule, s->spec);
 	check_alias(f);
+	config_check_life(f, life);
 	check_pauses(f);
 	config_check_water(f, f->seen[ROW_HIGH_WATER], f->seen[ROW_LOW_WATER]);
 	if (s->spec->kind)
@@ -521,7 +554,7 @@ check_readable(struct config_file *f)
 	uint64_t size;
 	int fd, r;
 
-	s->spec->digest = digest_spec(s->spec);
+	s->spec->digest = config_session_digest(s->spec);
 	if (!s->spec->path ||
 		(f->seen[ROW_SCRIPT].line && f->seen[ROW_PLUGIN].line))
 		return;

@@ -24,6 +24,10 @@ void config_aliases_deinit(struct config_aliases *aliases);
 void config_aliases_check(
 	struct config_aliases *aliases, struct config_errors *errors);
 
+/* The alias @name is to be that of f->target; f->at says where. */
+void config_session_claim(struct config_file *f, const char *name);
+uint64_t config_session_digest(const struct session_spec *spec);
+
 /* What one file is read into, and with which others. */
 struct config_session {
 	struct session_spec *spec;

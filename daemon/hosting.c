@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "config.h"
+#include "kernel/kin.h"
 #include "kind/kind.h"
 #include "net/mailslot.h"
 
@@ -281,16 +282,22 @@ session_make(struct transition *t, struct loop *l, const struct change *c)
 		c->spec->name, l->sched.kernel->limits.max_sessions);
 }
 
-static void
-transition_establish(struct round *round, struct loop *l)
+static bool
+is_group(const struct session_spec *spec)
 {
-	struct transition *t = container_of(round, struct transition, round);
+	return strcmp(spec->kind, group_ops.kind) == 0;
+}
+
+static void
+establish(struct transition *t, struct loop *l, bool groups)
+{
 	struct session *s;
 
 	for (size_t i = 0; i < t->n_changes; i++) {
 		const struct change *c = &t->changes[i];
 
-		if (c->home != l->sched.index || c->kind == CHANGE_REMOVE)
+		if (c->home != l->sched.index || c->kind == CHANGE_REMOVE ||
+			is_group(c->spec) != groups)
 			continue;
 		s = c->kind == CHANGE_UPDATE
 			    ? session_find(l->sched.kernel, c->id)
@@ -302,6 +309,18 @@ transition_establish(struct round *round, struct loop *l)
 		log_info("session.changed", "session=\"%s\"", c->spec->name);
 		session_restart(s, c->spec);
 	}
+}
+
+static void
+transition_found(struct round *round, struct loop *l)
+{
+	establish(container_of(round, struct transition, round), l, true);
+}
+
+static void
+transition_establish(struct round *round, struct loop *l)
+{
+	establish(container_of(round, struct transition, round), l, false);
 }
 
 static void
@@ -326,9 +345,16 @@ transition_established(struct round *round)
 }
 
 static void
-transition_released(struct round *round)
+transition_founded(struct round *round)
 {
 	round_start(round, transition_establish, transition_established);
+}
+
+/* Groups first, so that their members find them. */
+static void
+transition_released(struct round *round)
+{
+	round_start(round, transition_found, transition_founded);
 }
 
 void

@@ -79,8 +79,8 @@ struct session_spec {
 	uint32_t handler_ms; /* one handler's longest run; 0: none */
 	int loop;            /* home; -1: any */
 	uint64_t idle_ms;    /* IdleStop=; 0: never */
-	bool on_demand;      /* Start=: its state is made for the first event */
-	bool collect;        /* it ends when nothing refers to it */
+	uint32_t on_demand;  /* Start=: its state is made for the first event */
+	uint32_t collect;    /* it ends when nothing refers to it */
 	char *group;         /* Group=, its supervisor; or NULL */
 	int32_t order;       /* Order= within the group, then by name */
 	/* What a failure of this one does to its siblings; of a group: what

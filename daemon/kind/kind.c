@@ -3,9 +3,11 @@
 
 #include <string.h>
 
+#include "kernel/kin.h"
 #include "kind/lua_watch.h"
 
-static const struct session_ops *const kinds[] = {&kind_lua, &kind_native};
+static const struct session_ops *const kinds[] = {
+	&kind_lua, &kind_native, &group_ops};
 
 const struct session_ops *
 kind_find(const char *word)
@@ -19,7 +21,7 @@ kind_find(const char *word)
 const char *
 kind_words(void)
 {
-	return "lua, native";
+	return "lua, native, group";
 }
 
 int

@@ -6,7 +6,7 @@
 
 /* NULL: no such kind. */
 const struct session_ops *kind_find(const char *word);
-/* "lua, native" for messages. */
+/* "lua, native, group" for messages. */
 const char *kind_words(void);
 
 extern const struct session_ops kind_lua;

@@ -38,7 +38,7 @@ class CheckConfig(harness.TestCase):
                 "eventd.conf:4:1: unknown key Sokcet= in [Daemon]; did you "
                 "mean Socket=?",
                 "a.conf:2:6: there is no kind 'perl'; there are lua, native, "
-                "client",
+                "group, client",
                 "b.conf:1:1: [Session] needs Kind=",
                 "b.conf:2:8: Script=")):
             self.assertIn(part, line)

@@ -1,0 +1,243 @@
+#include "config_life.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "config.h"
+#include "config_session.h"
+#include "kernel/spec.h"
+#include "proto/envelope.h"
+
+#define GROUP_PREFIX "group/"
+
+enum { GROUP_NAME_MAX = ENVELOPE_ALIAS_MAX - (sizeof(GROUP_PREFIX) - 1) };
+
+static struct session_spec *
+spec_of(struct config_file *f)
+{
+	const struct config_session *s = f->target;
+
+	return s->spec;
+}
+
+/* ---- keys ---------------------------------------------------------------- */
+
+/* An alias, and no empty part of a path: "a//b" would be in a group "a/". */
+static bool
+group_is_valid(const char *name)
+{
+	size_t size = strlen(name);
+
+	return name_is_valid(name, size, GROUP_NAME_MAX) && name[0] != '/' &&
+	       name[size - 1] != '/' && !strstr(name, "//");
+}
+
+void
+config_set_group(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	struct session_spec *spec = spec_of(f);
+
+	(void)key;
+	if (!group_is_valid(value)) {
+		config_file_error(f, f->at,
+			"'%s' cannot name a group; it has 1 to %d of A-Z a-z "
+			"0-9 _ . -, with single slashes between groups within "
+			"groups",
+			value, (int)GROUP_NAME_MAX);
+		return;
+	}
+	free(spec->group);
+	spec->group = strdup(value);
+	if (!spec->group)
+		config_file_error(f, f->at, "out of memory");
+}
+
+void
+config_set_order(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	char *end;
+	long order;
+
+	(void)key;
+	errno = 0;
+	order = strtol(value, &end, 10);
+	if (errno || *end || end == value || order < -1000000 ||
+		order > 1000000)
+		config_file_error(f, f->at,
+			"Order= is a whole number from -1000000 to 1000000, "
+			"not '%s'",
+			value);
+	else
+		spec_of(f)->order = (int32_t)order;
+}
+
+static bool
+kind_is(const struct session_spec *spec, const char *kind)
+{
+	return spec->kind && strcmp(spec->kind, kind) == 0;
+}
+
+/* A group is called by its file's name if it is not given another, and is
+ * found by an alias of its own. */
+static void
+check_group(struct config_file *f)
+{
+	struct session_spec *spec = spec_of(f);
+	char alias[ENVELOPE_ALIAS_MAX + 1];
+	size_t n = spec->n_aliases;
+
+	if (!spec->group)
+		spec->group = strdup(spec->name);
+	if (spec->loop < 0)
+		spec->loop = 0;
+	if (!spec->group || !group_is_valid(spec->group)) {
+		config_file_error(f, (struct config_place){0, 0},
+			"the file's name is too long for a group's: give "
+			"Group=");
+		return;
+	}
+	snprintf(alias, sizeof(alias), GROUP_PREFIX "%s", spec->group);
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(spec->aliases[i], alias) == 0)
+			return;
+	config_session_claim(f, alias);
+}
+
+/* Nobody but a group is called as groups are. */
+static void
+check_names(struct config_file *f)
+{
+	const struct session_spec *spec = spec_of(f);
+
+	for (size_t i = 0; i < spec->n_aliases; i++)
+		if (!kind_is(spec, "group") &&
+			strncmp(spec->aliases[i], GROUP_PREFIX,
+				sizeof(GROUP_PREFIX) - 1) == 0)
+			config_file_error(f, (struct config_place){0, 0},
+				"the alias '%s' begins with " GROUP_PREFIX
+				", as those of groups do; give another",
+				spec->aliases[i]);
+}
+
+void
+config_check_life(struct config_file *f, const struct config_place places[3])
+{
+	static const char *const names[] = {"Start", "IdleStop", "Collect"};
+	const struct session_spec *spec = spec_of(f);
+
+	check_names(f);
+	if (kind_is(spec, "group"))
+		check_group(f);
+	else if (!kind_is(spec, "client"))
+		return;
+	for (size_t i = 0; i < 3; i++)
+		if (places[i].line)
+			config_file_error(f, places[i],
+				"%s= has no meaning with Kind=%s, which has "
+				"no state to make or drop; remove it",
+				names[i], spec->kind);
+}
+
+uint64_t
+config_life_digest(uint64_t digest, const struct session_spec *spec)
+{
+	digest = config_digest_number(digest, spec->idle_ms);
+	digest = config_digest_number(digest, spec->on_demand);
+	digest = config_digest_number(digest, spec->collect);
+	digest = config_digest_number(digest, spec->max_attempts);
+	digest = config_digest_string(digest, spec->group);
+	digest = config_digest_number(digest, (uint64_t)spec->order);
+	return config_digest_number(digest, spec->strategy);
+}
+
+/* ---- groups without a file ----------------------------------------------- */
+
+static bool
+group_exists(const struct config *c, const char *name)
+{
+	for (size_t i = 0; i < c->n_specs; i++)
+		if (kind_is(c->specs[i], "group") && c->specs[i]->group &&
+			strcmp(c->specs[i]->group, name) == 0)
+			return true;
+	return false;
+}
+
+static int
+group_fill(struct session_spec *spec, const char *name, const char *origin)
+{
+	char *alias = NULL;
+	int r = 0;
+
+	if (asprintf(&alias, GROUP_PREFIX "%s", name) < 0)
+		return err_raise(-ENOMEM);
+	spec->name = strdup(alias);
+	spec->kind = strdup("group");
+	spec->origin = origin ? strdup(origin) : NULL;
+	spec->group = strdup(name);
+	spec->loop = 0;
+	if (!spec->name || !spec->kind || !spec->group)
+		r = err_raise(-ENOMEM);
+	if (!r)
+		r = spec_add_alias(spec, alias);
+	free(alias);
+	if (!r)
+		spec->digest = config_session_digest(spec);
+	return r;
+}
+
+static int
+group_add(struct config *c, const char *name, const char *origin)
+{
+	struct session_spec **bigger, *spec;
+	int r;
+
+	bigger = reallocarray(c->specs, c->n_specs + 1, sizeof(*bigger));
+	if (!bigger)
+		return err_raise(-ENOMEM);
+	c->specs = bigger;
+	spec = spec_new();
+	r = spec ? group_fill(spec, name, origin) : err_raise(-ENOMEM);
+	if (r) {
+		spec_unref(spec);
+		return r;
+	}
+	c->specs[c->n_specs++] = spec;
+	return 0;
+}
+
+/* The group of @spec: its own, or of a group the one above. NULL: none, or out
+ * of memory. */
+static char *
+group_of(const struct session_spec *spec)
+{
+	const char *slash;
+
+	if (!spec->group)
+		return NULL;
+	if (!kind_is(spec, "group"))
+		return strdup(spec->group);
+	slash = strrchr(spec->group, '/');
+	return slash ? strndup(spec->group, (size_t)(slash - spec->group))
+		     : NULL;
+}
+
+/* Those that are added are looked at in their turn. */
+int
+config_groups_add(struct config *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->n_specs && !r; i++) {
+		char *name = group_of(c->specs[i]);
+
+		if (name && !group_exists(c, name))
+			r = group_add(c, name, c->specs[i]->origin);
+		free(name);
+	}
+	return r;
+}
