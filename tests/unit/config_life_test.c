@@ -139,7 +139,7 @@ test_wrong_values_are_told(void **state)
 		"IdleStop= has no meaning with Kind=client");
 	wrong(t, "[Session]\nKind=group\nStart=on-demand\n",
 		"Start= has no meaning with Kind=group");
-	wrong(t, "[Session]\nKind=group\nScript=x\n",
+	wrong(t, "[Session]\nKind=group\nScript=../s.lua\n",
 		"Script= has no meaning with Kind=group");
 }
 
