@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "census.h"
+#include "describe.h"
 #include "eventd/version.h"
 #include "kernel/kernel.h"
 #include "kind/kind.h"
@@ -152,7 +153,22 @@ daemon_reload(void *daemon, struct sched *sched, bool preview,
 	reloader_ask(&d->reloader, sched, preview, done, arg);
 }
 
-static const struct daemon_ops daemon_ops = {.reload = daemon_reload};
+static void
+daemon_describe(void *daemon, struct sched *sched,
+	const struct session_order *order,
+	void (*done)(void *arg, int status, const char *text,
+		struct session_spec *spec),
+	void *arg)
+{
+	const struct daemon *d = daemon;
+
+	describe_start(loop_of(sched), d->n_loops, order, done, arg);
+}
+
+static const struct daemon_ops daemon_ops = {
+	.describe = daemon_describe,
+	.reload = daemon_reload,
+};
 
 static void
 hangup_done(

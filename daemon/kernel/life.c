@@ -277,6 +277,7 @@ life_start(struct sched *sched, struct session *s)
 
 	s->begun = true;
 	s->incarnation++;
+	s->health->starts++;
 	s->run = SESSION_RUNNING;
 	s->health->started_ns = sched->now_ns;
 	s->health->started_wall_ns = clock_wall(sched->kernel->clock);

@@ -134,6 +134,7 @@ struct session_health {
 	uint32_t in_window;       /* failures */
 	uint32_t in_a_row;
 	uint32_t restarts; /* ever */
+	uint32_t starts;   /* of its state, likewise */
 	char *reason;      /* of the last failure */
 };
 

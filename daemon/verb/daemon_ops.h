@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 struct sched;
+struct session_spec;
 
 /* Which session files a reload adds, changes and removes. */
 struct reload_diff {
@@ -14,7 +15,33 @@ struct reload_diff {
 };
 void reload_diff_deinit(struct reload_diff *diff);
 
+enum { SPAWN_NAMES_MAX = 1000 }; /* aliases, and parameters */
+
+/* A session to be made, as a client describes it: by a file, or by a script or
+ * plugin and names; in either case with these parameters. All absolute paths;
+ * borrowed. */
+struct session_order {
+	const char *file, *script, *plugin; /* one of them, the others "" */
+	char **aliases;
+	size_t n_aliases;
+	const char **keys, **values; /* of [Params] */
+	size_t n_params;
+};
+
 struct daemon_ops {
+	/**
+	 * describe - read what a session needs and check it
+	 * @sched: of the caller; its thread
+	 * @order: copied
+	 * @done:  called once, on the caller's thread, maybe at once: @spec,
+	 *         a reference for it, and status 0; or NULL, a status and a
+	 *         text with what is wrong where
+	 */
+	void (*describe)(void *daemon, struct sched *sched,
+		const struct session_order *order,
+		void (*done)(void *arg, int status, const char *text,
+			struct session_spec *spec),
+		void *arg);
 	/**
 	 * reload - read the configuration again and apply what changed
 	 * @sched:   of the caller; any loop's thread

@@ -8,6 +8,7 @@
 
 #include "kernel/alias.h"
 #include "kernel/aside.h"
+#include "kernel/kin.h"
 #include "stats/memory.h"
 #include "stats/profile.h"
 #include "verb/gather.h"
@@ -56,16 +57,40 @@ put_aliases(struct gather *g, Eventd__V1__SessionInfo *info,
 }
 
 static bool
+put_life(struct gather *g, Eventd__V1__SessionInfo *info,
+	const struct session *t)
+{
+	const struct session_spec *spec = t->spec;
+
+	info->exit = (char *)session_exit_word((enum session_exit)t->exit);
+	if (t->kin) {
+		info->parent = t->kin->parent;
+		info->children = t->kin->n_children;
+	}
+	if (!spec)
+		return true;
+	info->on_demand = spec->on_demand;
+	if (spec->group)
+		info->group = gather_string(g, spec->group);
+	if (spec->name)
+		info->name = gather_string(g, spec->name);
+	return info->group && info->name;
+}
+
+static bool
 put_health(struct gather *g, Eventd__V1__SessionInfo *info,
 	const struct session *t)
 {
 	const struct session_health *health = t->health;
 
+	if (!put_life(g, info, t))
+		return false;
 	if (t->spec && t->spec->origin)
 		info->origin = gather_string(g, t->spec->origin);
 	if (!health)
 		return info->origin;
 	info->restarts = health->restarts;
+	info->starts = health->starts;
 	info->started_ns = (int64_t)health->started_wall_ns;
 	if (t->life == SESSION_BACKOFF)
 		info->restart_ns = (int64_t)health->restart_wall_ns;

@@ -131,6 +131,12 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 	case EVENTD__V1__REQUEST__VERB_PROFILE:
 		verb_profile(p, r);
 		return;
+	case EVENTD__V1__REQUEST__VERB_SPAWN:
+		verb_spawn(p, r);
+		return;
+	case EVENTD__V1__REQUEST__VERB_STOP:
+		verb_stop(p, r);
+		return;
 	case EVENTD__V1__REQUEST__VERB__NOT_SET:
 	default: /* of a later version */
 		verb_refuse(p, r->id, EVD_STATUS_UNSUPPORTED,

@@ -104,4 +104,6 @@ void verb_status(struct peer *p, const Eventd__V1__Request *r);
 void verb_reload(struct peer *p, const Eventd__V1__Request *r);
 void verb_restart(struct peer *p, const Eventd__V1__Request *r);
 void verb_profile(struct peer *p, const Eventd__V1__Request *r);
+void verb_spawn(struct peer *p, const Eventd__V1__Request *r);
+void verb_stop(struct peer *p, const Eventd__V1__Request *r);
 void verb_ping(struct peer *p, const Eventd__V1__Request *r);
