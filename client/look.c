@@ -250,6 +250,48 @@ evd_session_origin(const struct evd_session *s)
 	return session_pb(s)->origin;
 }
 
+const char *
+evd_session_name(const struct evd_session *s)
+{
+	return session_pb(s)->name;
+}
+
+uint64_t
+evd_session_parent(const struct evd_session *s)
+{
+	return session_pb(s)->parent;
+}
+
+uint64_t
+evd_session_children(const struct evd_session *s)
+{
+	return session_pb(s)->children;
+}
+
+const char *
+evd_session_exit(const struct evd_session *s)
+{
+	return session_pb(s)->exit;
+}
+
+uint32_t
+evd_session_starts(const struct evd_session *s)
+{
+	return session_pb(s)->starts;
+}
+
+const char *
+evd_session_group(const struct evd_session *s)
+{
+	return session_pb(s)->group;
+}
+
+bool
+evd_session_on_demand(const struct evd_session *s)
+{
+	return session_pb(s)->on_demand;
+}
+
 /* ---- the status ---- */
 
 int

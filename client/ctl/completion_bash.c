@@ -131,6 +131,8 @@ write_word(FILE *f, const struct verb *verb, int i)
 		fprintf(f, "_eventctl_words '%s'", verb_shells);
 		break;
 	case COMPLETE_FILE:
+		fputs("_eventctl_files", f);
+		break;
 	case COMPLETE_VALUES:
 	case COMPLETE_NOTHING:
 		return;

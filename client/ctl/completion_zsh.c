@@ -33,7 +33,9 @@ static void
 write_option(FILE *f, enum option_id id)
 {
 	const struct option_spec *spec = &option_specs[id];
-	const char *often = id == OPT_HEADER ? "*" : "";
+	const char *often =
+		id == OPT_HEADER || id == OPT_ALIAS || id == OPT_PARAM ? "*"
+								       : "";
 
 	fprintf(f, "\t\t'%s--%s%s[", often, spec->name, spec->arg ? "=" : "");
 	write_explanation(f, spec->help);

@@ -55,6 +55,24 @@ write_aliases(struct json *j, const struct evd_session *s)
 	json_array_end(j);
 }
 
+static void
+write_life(struct json *j, const struct evd_session *s)
+{
+	if (*evd_session_name(s)) {
+		json_string(j, "name", evd_session_name(s));
+		json_string(j, "start",
+			evd_session_on_demand(s) ? "on-demand" : "at-boot");
+		json_uint(j, "starts", evd_session_starts(s));
+	}
+	if (*evd_session_exit(s))
+		json_string(j, "exit", evd_session_exit(s));
+	if (*evd_session_group(s))
+		json_string(j, "group", evd_session_group(s));
+	if (evd_session_parent(s))
+		json_id(j, "parent", evd_session_parent(s));
+	json_uint(j, "children", evd_session_children(s));
+}
+
 void
 session_write_json(struct json *j, const struct evd_session *s)
 {
@@ -66,6 +84,7 @@ session_write_json(struct json *j, const struct evd_session *s)
 	if (*evd_session_reason(s))
 		json_string(j, "reason", evd_session_reason(s));
 	json_uint(j, "restarts", evd_session_restarts(s));
+	write_life(j, s);
 	if (evd_session_started_ns(s))
 		json_time(j, "started", evd_session_started_ns(s));
 	if (evd_session_restart_ns(s))
@@ -87,7 +106,7 @@ session_style(const struct evd_session *s)
 {
 	const char *state = evd_session_state(s);
 
-	if (strcmp(state, "up") == 0)
+	if (strcmp(state, "up") == 0 || strcmp(state, "dormant") == 0)
 		return TABLE_GOOD;
 	return strcmp(state, "failed") == 0 ? TABLE_BAD : TABLE_WARN;
 }

@@ -60,6 +60,10 @@ enum option_id {
 	OPT_RESET,
 	OPT_ROWS,
 	OPT_WAITS,
+	OPT_SCRIPT,
+	OPT_PLUGIN,
+	OPT_ALIAS,
+	OPT_PARAM,
 	N_OPTIONS,
 };
 
@@ -114,6 +118,9 @@ int verb_status(struct ctl *ctl);
 int verb_timers(struct ctl *ctl);
 int verb_reload(struct ctl *ctl);
 int verb_restart(struct ctl *ctl);
+int verb_spawn(struct ctl *ctl);
+int verb_stop(struct ctl *ctl);
+int verb_tree(struct ctl *ctl);
 int verb_ping(struct ctl *ctl);
 int verb_profile(struct ctl *ctl);
 int verb_version(struct ctl *ctl);

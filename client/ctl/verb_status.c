@@ -100,6 +100,8 @@ print_state(struct ctl *ctl, const struct evd_session *s)
 			evd_session_restarts(s) == 1 ? "" : "s");
 	fputc('\n', ctl->out);
 	print_lines(ctl, "Reason", evd_session_reason(s));
+	if (*evd_session_exit(s))
+		print_field(ctl, "Last exit", "%s", evd_session_exit(s));
 }
 
 /* What can be done about a session that is not up. */
@@ -175,6 +177,19 @@ print_origin(struct ctl *ctl, const struct evd_session *s)
 }
 
 static void
+print_family(struct ctl *ctl, const struct evd_session *s)
+{
+	if (*evd_session_group(s))
+		print_field(ctl, "Group", "%s", evd_session_group(s));
+	if (evd_session_parent(s))
+		print_field(ctl, "Parent", "session %" PRIu64,
+			evd_session_parent(s));
+	if (evd_session_children(s))
+		print_field(ctl, "Children", "%" PRIu64 ": eventctl tree",
+			evd_session_children(s));
+}
+
+static void
 print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 {
 	uint64_t counters[EVD_N_COUNTERS];
@@ -193,6 +208,7 @@ print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 	print_field(ctl, "Session", "%" PRIu64 ", kind %s, loop %" PRIu32,
 		evd_session_id(s), evd_session_kind(s), evd_session_loop(s));
 	print_aliases(ctl, s);
+	print_family(ctl, s);
 	print_origin(ctl, s);
 	print_counters(ctl, counters);
 	print_mailbox(ctl, s);

@@ -92,6 +92,20 @@ EVD_API uint32_t evd_session_pid(const struct evd_session *s);
 EVD_API const char *evd_session_peer(const struct evd_session *s);
 /* Its configuration file; "". */
 EVD_API const char *evd_session_origin(const struct evd_session *s);
+/* Of the file, or of what it was spawned from; "" if of a client. */
+EVD_API const char *evd_session_name(const struct evd_session *s);
+/* Id of the session that spawned it, or of its group; 0: none. */
+EVD_API uint64_t evd_session_parent(const struct evd_session *s);
+EVD_API uint64_t evd_session_children(const struct evd_session *s);
+/* How it ended last: "normal", "stopped", "failed", "killed", "idle",
+ * "unreferenced"; "" if it never did. */
+EVD_API const char *evd_session_exit(const struct evd_session *s);
+/* How often its state was made. */
+EVD_API uint32_t evd_session_starts(const struct evd_session *s);
+/* Its group or, of a group, its own name; "" if none. */
+EVD_API const char *evd_session_group(const struct evd_session *s);
+/* Is it started by an event? */
+EVD_API bool evd_session_on_demand(const struct evd_session *s);
 
 /**
  * evd_status() - one session, or the daemon
@@ -253,6 +267,37 @@ EVD_API struct evd_changes *evd_changes_free(struct evd_changes *ch);
 /* Start a failed or backing-off session now, with a fresh budget.
  * Return: 0, or -ENOENT, -EINVAL and the errors above. */
 EVD_API int evd_restart(struct evd *c, const char *alias);
+
+/* Zero it, then set @size and one of the paths, which are absolute and of the
+ * daemon's host. */
+struct evd_spawn_options {
+	size_t size;        /* sizeof(struct evd_spawn_options) */
+	const char *file;   /* a session file, or */
+	const char *script; /* of a Lua session, or */
+	const char *plugin; /* of a native one */
+	const char *const *aliases; /* not with @file, which gives them */
+	size_t n_aliases;
+	const struct evd_header *params; /* of [Params]; values are text */
+	size_t n_params;
+};
+
+/**
+ * evd_spawn() - make a session that no file of the daemon's own asks for
+ * @session: its id, set on success; may be NULL
+ *
+ * It is there until it ends, is stopped or the daemon ends. That it has been
+ * made does not say that it starts well: see evd_status().
+ *
+ * Return: 0, or -EUCLEAN (the file, script or plugin is wrong; the error's text
+ * says where), -EADDRINUSE (an alias is held), -EDQUOT (MaxSessions=), -EACCES,
+ * -EINVAL and the errors above.
+ */
+EVD_API int evd_spawn(struct evd *c, const struct evd_spawn_options *options,
+	uint64_t *session);
+/* End the session that holds @alias, for good.
+ * Return: 0, or -ENOENT, -EOPNOTSUPP (it is a client's), -EACCES, -EINVAL and
+ * the errors above. */
+EVD_API int evd_stop(struct evd *c, const char *alias);
 
 /* Go to the daemon and back. @rtt_ns: how long it took; may be NULL.
  * Return: 0, or the errors above. */

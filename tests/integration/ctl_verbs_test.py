@@ -444,6 +444,9 @@ class EveryVerb(ctl.TestCase):
         "list": [], "status": [], "timers": [], "reload": [],
         "restart": ["echo"],
         "profile": [],
+        "spawn": ["--script", "SCRIPT", "--alias", "spawned"],
+        "stop": ["spawned"],
+        "tree": [],
         "ping": [], "version": [],
         "completion": ["bash"],
         "help": [],
@@ -452,6 +455,7 @@ class EveryVerb(ctl.TestCase):
     def test_prints_json_alone(self):
         self.start()
         timer = self.object("delay", "echo", "hello", "--in", "1h")["timer"]
+        self.WORDS["spawn"][1] = self.daemon.write("spawned.lua", "return {}")
         verbs = [verb["verb"] for verb in self.objects("help")]
         self.assertEqual(sorted(verbs), sorted(self.WORDS))
         for verb in verbs:
