@@ -1,27 +1,69 @@
 /* Call: asking and answering. Numbers of calls are slots, ours and those that
  * were delivered alike. Belongs to the thread that uses the handle. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 #include "status.h"
 
-enum call_mode { CALL_SYNC, CALL_ASYNC };
-
 /* ---- asking ---- */
 
-static uint32_t
-wire_timeout(const struct evd *c, int timeout_ms)
+/* A call that is made while another is answered has no more time than that. */
+uint32_t
+evd__call_timeout(const struct evd *c, int timeout_ms)
 {
+	uint32_t ms = timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms;
+	int64_t left;
+
 	if (timeout_ms == 0)
-		return c->call_timeout_ms;
-	return timeout_ms < 0 ? UINT32_MAX : (uint32_t)timeout_ms;
+		ms = c->call_timeout_ms;
+	if (!c->given || c->given->type != EVD_DELIVERY || !c->given->e.call ||
+		c->given->deferred || c->given_deadline_ns == INT64_MAX)
+		return ms;
+	left = (c->given_deadline_ns - evd__now_ns()) / 1000000;
+	if (left < 1)
+		return 1;
+	return left < ms ? (uint32_t)left : ms;
 }
 
-/* Send a call: its number or -errno. */
-static int64_t
-call_send(struct evd *c, const struct message *m, int timeout_ms,
-	enum call_mode mode)
+int
+evd__call_options(struct evd *c, const struct evd_call_options *opt,
+	struct evd_call_options *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (!opt)
+		return 0;
+	if (opt->size < offsetof(struct evd_call_options, priority))
+		return evd__fail(c, EVD_STATUS_INVALID,
+			"options: size is %zu, set it to sizeof", opt->size);
+	memcpy(out, opt, opt->size < sizeof(*out) ? opt->size : sizeof(*out));
+	if (out->priority > EVD_URGENT)
+		return evd__fail(c, EVD_STATUS_INVALID,
+			"priority %" PRIu32 " is not one of evd_priority",
+			out->priority);
+	return 0;
+}
+
+static int
+call_encode(struct evd *c, const struct message *m,
+	const struct evd_call_options *opt, struct envelope *e)
+{
+	int r = evd__message_check(c, m, e);
+
+	if (!r)
+		r = evd__headers_encode(c, opt->headers, opt->n_headers, e);
+	if (r)
+		return r;
+	e->priority = (uint8_t)opt->priority;
+	e->ttl_ms = opt->ttl_ms;
+	e->timeout_ms = evd__call_timeout(c, opt->timeout_ms);
+	return 0;
+}
+
+int64_t
+evd__call_send(struct evd *c, const struct message *m,
+	const struct evd_call_options *opt, enum call_mode mode, size_t index)
 {
 	int64_t deadline = evd__deadline(c, 0);
 	struct envelope e;
@@ -29,32 +71,37 @@ call_send(struct evd *c, const struct message *m, int timeout_ms,
 	int r = evd__ready(c, deadline);
 
 	if (!r)
-		r = evd__room_wait(
-			c, m->size + ENVELOPE_ROOM + OUT_WRITE, deadline);
+		r = evd__room_wait(c,
+			m->size + ENVELOPE_ROOM + EVD_HEADERS_MAX + OUT_WRITE,
+			deadline);
 	if (!r)
-		r = evd__message_check(c, m, &e);
+		r = call_encode(c, m, opt, &e);
 	if (r)
 		return r;
 	slot = slots_add(&c->calls, (uint32_t)c->max_calls);
-	if (!slot)
+	if (!slot) {
+		free((void *)(uintptr_t)e.headers);
 		return evd__fail(c, EVD_STATUS_FULL,
 			"%" PRIu32 " calls are outstanding: the daemon's limit "
 			"is %" PRIu64,
 			c->calls.used, c->max_calls);
+	}
 	slot->mode = mode;
+	slot->value = index;
 	e.call = slot->number;
-	e.timeout_ms = wire_timeout(c, timeout_ms);
-	if (evd__out_envelope(c, &e, true)) {
+	r = evd__out_envelope(c, &e, true);
+	free((void *)(uintptr_t)e.headers);
+	if (r) {
 		slots_remove(&c->calls, slot);
 		return evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
 	}
-	if (mode == CALL_ASYNC && evd__out_pending(c) >= c->out.mark)
+	if (mode != CALL_SYNC && evd__out_pending(c) >= c->out.mark)
 		evd__write(c);
 	return (int64_t)e.call;
 }
 
 static int
-call(struct evd *c, const struct message *m, int timeout_ms,
+call(struct evd *c, const struct message *m, const struct evd_call_options *opt,
 	struct evd_event **reply)
 {
 	int64_t number, deadline = INT64_MAX;
@@ -63,11 +110,11 @@ call(struct evd *c, const struct message *m, int timeout_ms,
 	int r;
 
 	EVD_CHECK(c);
-	number = call_send(c, m, timeout_ms, CALL_SYNC);
+	number = evd__call_send(c, m, opt, CALL_SYNC, 0);
 	if (number < 0)
 		return (int)number;
-	ms = wire_timeout(c, timeout_ms);
-	if (ms && timeout_ms >= 0)
+	ms = evd__call_timeout(c, opt->timeout_ms);
+	if (ms && ms != UINT32_MAX)
 		deadline = evd__now_ns() +
 			   ((int64_t)ms + CALL_SLACK_MS) * INT64_C(1000000);
 	memset(&c->sync, 0, sizeof(c->sync));
@@ -84,7 +131,39 @@ call(struct evd *c, const struct message *m, int timeout_ms,
 	return r;
 }
 
-/* Seven parameters: all that a plain call is made of. */
+int
+evd_call_opt(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size, const struct evd_call_options *opt,
+	struct evd_event **reply)
+{
+	struct evd_call_options o;
+	struct message m = {alias, 0, event, data, size};
+	int r;
+
+	EVD_CHECK(c);
+	r = evd__call_options(c, opt, &o);
+	if (r)
+		return r;
+	m.id = o.id;
+	return call(c, &m, &o, reply);
+}
+
+int64_t
+evd_call_start_opt(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size, const struct evd_call_options *opt)
+{
+	struct evd_call_options o;
+	struct message m = {alias, 0, event, data, size};
+	int r;
+
+	EVD_CHECK(c);
+	r = evd__call_options(c, opt, &o);
+	if (r)
+		return r;
+	m.id = o.id;
+	return evd__call_send(c, &m, &o, CALL_ASYNC, 0);
+}
+
 int
 evd_call(struct evd *c, const char *alias, const char *event, const void *data,
 	size_t size, int timeout_ms, struct evd_event **reply)
@@ -94,7 +173,8 @@ evd_call(struct evd *c, const char *alias, const char *event, const void *data,
 	EVD_CHECK(c);
 	if (!alias)
 		return evd__alias_check(c, alias);
-	return call(c, &m, timeout_ms, reply);
+	return call(c, &m, &(struct evd_call_options){.timeout_ms = timeout_ms},
+		reply);
 }
 
 /* Seven parameters: the same. */
@@ -104,7 +184,8 @@ evd_call_id(struct evd *c, uint64_t id, const char *event, const void *data,
 {
 	struct message m = {NULL, id, event, data, size};
 
-	return call(c, &m, timeout_ms, reply);
+	return call(c, &m, &(struct evd_call_options){.timeout_ms = timeout_ms},
+		reply);
 }
 
 int64_t
@@ -116,7 +197,9 @@ evd_call_start(struct evd *c, const char *alias, const char *event,
 	EVD_CHECK(c);
 	if (!alias)
 		return evd__alias_check(c, alias);
-	return call_send(c, &m, timeout_ms, CALL_ASYNC);
+	return evd__call_send(c, &m,
+		&(struct evd_call_options){.timeout_ms = timeout_ms},
+		CALL_ASYNC, 0);
 }
 
 int64_t
@@ -126,7 +209,9 @@ evd_call_start_id(struct evd *c, uint64_t id, const char *event,
 	struct message m = {NULL, id, event, data, size};
 
 	EVD_CHECK(c);
-	return call_send(c, &m, timeout_ms, CALL_ASYNC);
+	return evd__call_send(c, &m,
+		&(struct evd_call_options){.timeout_ms = timeout_ms},
+		CALL_ASYNC, 0);
 }
 
 /* A decoded envelope as EVD_REPLY. */
@@ -172,15 +257,18 @@ bool
 evd__on_reply(struct evd *c, struct evd_event *ev)
 {
 	struct slot *slot = slots_find(&c->calls, ev->e.re);
-	uint64_t number;
+	uint64_t number, index;
 	uint32_t mode;
 
 	if (!slot) /* late: its caller has gone on */
 		return false;
 	number = slot->number;
 	mode = slot->mode;
+	index = slot->value;
 	slots_remove(&c->calls, slot);
 	reply_fill(c, ev, number);
+	if (mode == CALL_GATHER)
+		evd__answers_take(c, index, ev);
 	if (mode == CALL_ASYNC)
 		return true;
 	if (c->sync.call == number)
@@ -211,6 +299,8 @@ evd__calls_lost(struct evd *c)
 		if (slot->number && slot->mode == CALL_ASYNC)
 			lost_queue(c, EVD_REPLY, slot->number);
 	}
+	if (c->sync.answers)
+		evd__answers_lost(c);
 	if (c->sync.call && !c->sync.done) {
 		c->sync.done = true;
 		c->sync.status = EVD_STATUS_LOST;
@@ -218,6 +308,48 @@ evd__calls_lost(struct evd *c)
 	slots_clear(&c->calls);
 	slots_clear(&c->callers);
 	c->callers_lost = c->callers.generation << SLOTS_BITS | SLOTS_MAX;
+}
+
+/* ---- cancelling ---- */
+
+int
+evd__call_cancel(struct evd *c, uint64_t number)
+{
+	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
+	Eventd__V1__CancelCall cancel = EVENTD__V1__CANCEL_CALL__INIT;
+	int64_t r;
+
+	cancel.call = number;
+	request.verb_case = EVENTD__V1__REQUEST__VERB_CANCEL_CALL;
+	request.cancel_call = &cancel;
+	r = evd__request_send(c, &request, 0, REQUEST_ABANDONED);
+	return r < 0 ? (int)r : 0;
+}
+
+int
+evd_call_cancel(struct evd *c, uint64_t call)
+{
+	EVD_CHECK(c);
+	if (!slots_find(&c->calls, call))
+		return evd__fail(c, EVD_STATUS_NOT_FOUND,
+			"no call %" PRIu64 " waits for an answer", call);
+	return evd__call_cancel(c, call);
+}
+
+bool
+evd__on_cancelled(struct evd *c, struct evd_event *ev, uint64_t handle)
+{
+	for (uint32_t i = 0; i < c->callers.n; i++) {
+		struct slot *slot = &c->callers.v[i];
+
+		if (!slot->number || slot->value != handle)
+			continue;
+		evd__event_init(c, ev, EVD_CALL_CANCELLED);
+		ev->number = slot->number;
+		slots_remove(&c->callers, slot);
+		return true;
+	}
+	return false;
 }
 
 /* ---- answering ---- */
@@ -287,6 +419,29 @@ evd_reply_error(struct evd *c, uint64_t call, const char *text)
 	EVD_CHECK(c);
 	return reply(c, call, EVD_STATUS_HANDLER, text ? text : "",
 		text ? strlen(text) : 0);
+}
+
+int
+evd__forward_begin(struct evd *c, uint64_t call, struct envelope *e)
+{
+	const struct slot *slot = slots_find(&c->callers, call);
+
+	if (!slot)
+		return reply_failed(c, call);
+	e->forward = slot->value;
+	return 0;
+}
+
+void
+evd__forward_end(struct evd *c, uint64_t call)
+{
+	struct slot *slot = slots_find(&c->callers, call);
+
+	if (slot)
+		slots_remove(&c->callers, slot);
+	if (c->given && c->given->type == EVD_DELIVERY &&
+		c->given->e.call == call)
+		c->given->deferred = true;
 }
 
 int

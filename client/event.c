@@ -67,6 +67,8 @@ evd__event_copy(const struct evd_event *ev)
 	copy->e.headers =
 		(uint8_t *)copy_bytes(&at, ev->e.headers, ev->e.headers_size);
 	*at = '\0';
+	copy->e.key = NULL;
+	copy->e.key_size = 0;
 	copy->e.alias = NULL;
 	copy->e.event = NULL;
 	copy->text = NULL;
@@ -220,6 +222,10 @@ evd_next(struct evd *c, const struct evd_event **event)
 	} else {
 		c->given = queue_pop(c);
 	}
+	c->given_deadline_ns = INT64_MAX;
+	if (UNLIKELY(c->given->e.deadline_ms))
+		c->given_deadline_ns = evd__now_ns() + c->given->e.deadline_ms *
+							       INT64_C(1000000);
 	*event = c->given;
 	return 1;
 }
@@ -246,9 +252,10 @@ evd_event_type_name(int type)
 		[EVD_DISCONNECTED] = "disconnected",
 		[EVD_RECONNECTED] = "reconnected",
 		[EVD_RESPONSE] = "response",
+		[EVD_CALL_CANCELLED] = "call-cancelled",
 	};
 
-	if (type < EVD_DELIVERY || type > EVD_RESPONSE)
+	if (type < EVD_DELIVERY || type > EVD_CALL_CANCELLED)
 		return "unknown";
 	return names[type];
 }
@@ -344,10 +351,22 @@ evd_event_late_ns(const struct evd_event *event)
 	return event->e.late_ns;
 }
 
+int
+evd_event_priority(const struct evd_event *event)
+{
+	return event->e.priority;
+}
+
+uint32_t
+evd_event_deadline_ms(const struct evd_event *event)
+{
+	return event->e.deadline_ms;
+}
+
 uint64_t
 evd_event_call(const struct evd_event *event)
 {
-	if (event->type == EVD_REPLY)
+	if (event->type == EVD_REPLY || event->type == EVD_CALL_CANCELLED)
 		return event->number;
 	return event->type == EVD_DELIVERY ? event->e.call : 0;
 }

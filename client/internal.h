@@ -123,7 +123,8 @@ struct sync {
 	int status;
 	struct evd_event *reply;
 	struct response *response;
-	bool wants_response; /* or only its status */
+	bool wants_response;         /* or only its status */
+	struct evd_answers *answers; /* evd_gather() */
 };
 
 struct evd {
@@ -143,7 +144,8 @@ struct evd {
 
 	struct evd_event cur;    /* in place */
 	struct evd_event *given; /* what evd_next() gave: &cur, a node, NULL */
-	bool ready;              /* cur is filled and not given yet */
+	int64_t given_deadline_ns; /* of its caller; INT64_MAX: none */
+	bool ready;                /* cur is filled and not given yet */
 	struct evd_event *first, *tail;
 	size_t queued; /* bytes of the queue */
 	struct sync sync;
@@ -309,8 +311,28 @@ int evd__headers_encode(struct evd *c, const struct evd_header *headers,
 	size_t n, struct envelope *e);
 
 /* ---- call ---- */
+enum call_mode { CALL_SYNC, CALL_ASYNC, CALL_GATHER };
+/* A call's options as far as the caller knew them; the rest is 0. */
+int evd__call_options(struct evd *c, const struct evd_call_options *opt,
+	struct evd_call_options *out);
+/* Send a call; of a gather, @index is the answer's. Its number or -errno. */
+int64_t evd__call_send(struct evd *c, const struct message *m,
+	const struct evd_call_options *opt, enum call_mode mode, size_t index);
+/* Milliseconds until its deadline as the daemon was told. */
+uint32_t evd__call_timeout(const struct evd *c, int timeout_ms);
+/* Tell the daemon that call @number is not wanted. */
+int evd__call_cancel(struct evd *c, uint64_t number);
+/* The delivered call that the daemon knows as @handle, and all is told. */
+bool evd__on_cancelled(struct evd *c, struct evd_event *ev, uint64_t handle);
+/* gather: answer number @i. */
+void evd__answers_take(struct evd *c, size_t i, const struct evd_event *reply);
+void evd__answers_lost(struct evd *c);
 bool evd__on_reply(struct evd *c, struct evd_event *ev);
 void evd__calls_lost(struct evd *c);
+/* A post takes the delivered call @call with it: fill @e in, and once it is
+ * sent the call is not ours any more. */
+int evd__forward_begin(struct evd *c, uint64_t call, struct envelope *e);
+void evd__forward_end(struct evd *c, uint64_t call);
 /* An empty answer to a call that got none. */
 void evd__reply_empty(struct evd *c, uint64_t call);
 

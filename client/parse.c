@@ -59,6 +59,9 @@ on_notice(struct evd *c, struct evd_event *ev, const struct part *part)
 		return PARSED_BROKEN;
 	if (notice->what_case == EVENTD__V1__NOTICE__WHAT_UNBOUND) {
 		told = evd__on_unbound(c, ev, notice->unbound);
+	} else if (notice->what_case ==
+		   EVENTD__V1__NOTICE__WHAT_CALL_CANCELLED) {
+		told = evd__on_cancelled(c, ev, notice->call_cancelled->call);
 	} else if (notice->what_case == EVENTD__V1__NOTICE__WHAT_CLOSING) {
 		evd__event_init(c, ev, EVD_CLOSING);
 		evd__event_set_text(c, ev, notice->closing->text,

@@ -22,7 +22,7 @@ enum {
 /* What an envelope can take beside its payload. */
 enum {
 	MESSAGE_ROOM = ENVELOPE_ROOM + EVD_HEADERS_MAX + EVD_ALIAS_MAX +
-		       EVD_EVENT_MAX + 64
+		       EVD_EVENT_MAX + EVD_KEY_MAX + 64
 };
 
 /* Not kept in the ring: a blocking call waits for this post. */
@@ -515,6 +515,14 @@ options_take(struct evd *c, const struct evd_post_options *opt,
 		return evd__fail(c, EVD_STATUS_INVALID,
 			"flags 0x%" PRIx32 " has one that is not known",
 			out->flags);
+	if (out->priority > EVD_URGENT)
+		return evd__fail(c, EVD_STATUS_INVALID,
+			"priority %" PRIu32 " is not one of evd_priority",
+			out->priority);
+	if (out->key && (!*out->key || strlen(out->key) > EVD_KEY_MAX))
+		return evd__fail(c, EVD_STATUS_INVALID,
+			"a key of %zu bytes: use 1 to %d", strlen(out->key),
+			EVD_KEY_MAX);
 	return 0;
 }
 
@@ -532,8 +540,16 @@ post_with(struct evd *c, const struct message *m,
 		return r;
 	e.level = (uint8_t)opt->level;
 	e.flags = opt->flags & EVD_POST_NO_WAIT;
-	r = post(c, m, &e, notify);
+	e.priority = (uint8_t)opt->priority;
+	e.ttl_ms = opt->ttl_ms;
+	e.key = (const uint8_t *)opt->key;
+	e.key_size = opt->key ? (uint32_t)strlen(opt->key) : 0;
+	r = opt->forward ? evd__forward_begin(c, opt->forward, &e) : 0;
+	if (!r)
+		r = post(c, m, &e, notify);
 	free((void *)(uintptr_t)e.headers);
+	if (r > 0 && opt->forward)
+		evd__forward_end(c, opt->forward);
 	return r;
 }
 
@@ -552,6 +568,20 @@ evd_post_opt(struct evd *c, const char *alias, const char *event,
 	m.id = o.id;
 	return post_with(
 		c, &m, &o, o.flags & EVD_POST_NOTIFY ? POST_NOTIFY : 0);
+}
+
+int64_t
+evd_forward(struct evd *c, uint64_t call, const char *alias, const char *event,
+	const void *data, size_t size)
+{
+	struct evd_post_options o = {.size = sizeof(o), .forward = call};
+
+	EVD_CHECK(c);
+	if (!call)
+		return evd__fail(c, EVD_STATUS_INVALID,
+			"this event is not a call: there is nothing to "
+			"forward");
+	return evd_post_opt(c, alias, event, data, size, &o);
 }
 
 int

@@ -67,6 +67,7 @@ enum evd_event_type {
 	EVD_DISCONNECTED = 8, /* the connection was lost, or not made */
 	EVD_RECONNECTED = 9,  /* it is back, and so are bindings and ids */
 	EVD_RESPONSE = 10,    /* the answer to another ..._start() */
+	EVD_CALL_CANCELLED = 11, /* who made a delivered call gave it up */
 };
 
 struct evd_header {
@@ -83,6 +84,13 @@ enum evd_post_flag {
 	EVD_POST_NOTIFY = 1 << 1,
 };
 
+enum evd_priority {
+	EVD_NORMAL = 0,
+	EVD_URGENT = 1, /* handled before those that are not */
+};
+
+enum { EVD_KEY_MAX = 64 }; /* bytes, without the NUL */
+
 /* Zero it, then set @size and what is wanted; later versions add fields at
  * the end. */
 struct evd_post_options {
@@ -92,8 +100,30 @@ struct evd_post_options {
 	uint64_t id;    /* from evd_resolve(), if the alias argument is NULL */
 	const struct evd_header *headers;
 	size_t n_headers;
-	int timeout_ms; /* evd_post_wait(); 0: evd_set_timeout(), -1: ever */
+	int timeout_ms;    /* evd_post_wait(); 0: evd_set_timeout(), -1: ever */
+	uint32_t priority; /* enum evd_priority */
+	uint32_t ttl_ms;   /* time to live: it expires if it is not handled in
+			    * this time; 0: no end */
+	const char *key;   /* sent again with the same key, it is accepted
+			    * once; NULL: none */
+	uint64_t forward;  /* evd_event_call() of a delivery: who handles this
+			    * post answers that call; 0: none */
 };
+
+/* The same for calls. */
+struct evd_call_options {
+	size_t size;    /* sizeof(struct evd_call_options) */
+	uint64_t id;    /* from evd_resolve(), if the alias argument is NULL */
+	int timeout_ms; /* 0: the daemon's default, -1: for ever */
+	uint32_t priority;
+	uint32_t ttl_ms;
+	const struct evd_header *headers;
+	size_t n_headers;
+	uint32_t n_wanted; /* evd_gather(): good answers that are enough; 0: all
+			    */
+};
+
+struct evd_answers; /* what evd_gather() gathered */
 
 /* Zero it, then set @size and one of @delay_ms and @at_ns. */
 struct evd_delay_options {
@@ -464,6 +494,70 @@ EVD_API int64_t evd_call_start(struct evd *c, const char *alias,
 EVD_API int64_t evd_call_start_id(struct evd *c, uint64_t id, const char *event,
 	const void *data, size_t size, int timeout_ms);
 
+/* The same with options; @alias NULL: to @opt->id. @opt may be NULL. Also
+ * -E2BIG (headers larger than EVD_HEADERS_MAX). */
+EVD_API int evd_call_opt(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size, const struct evd_call_options *opt,
+	struct evd_event **reply);
+EVD_API int64_t evd_call_start_opt(struct evd *c, const char *alias,
+	const char *event, const void *data, size_t size,
+	const struct evd_call_options *opt);
+
+/**
+ * evd_call_cancel() - take a call of evd_call_start() back
+ * @call: its number
+ *
+ * Gathers as evd_post() does. EVD_REPLY follows as ever, with the status
+ * CANCELLED unless the answer was on its way. An event that was still queued
+ * is not handled; a client that has it is told by EVD_CALL_CANCELLED.
+ *
+ * Return: 0, or -ESRCH (answered, or no such call), -EAGAIN (too many requests
+ * outstanding), -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_call_cancel(struct evd *c, uint64_t call);
+
+/**
+ * evd_gather() - call many and wait for their answers
+ * @aliases: @n of them, 1..1024
+ * @opt:     may be NULL; with n_wanted, that many good answers are enough and
+ *           the other calls are cancelled
+ * @out:     set on success; release with evd_answers_free()
+ *
+ * Blocks until all have answered somehow, there are enough good answers, or
+ * the deadline has passed. That somebody fails is no failure of it.
+ *
+ * Return: how many answered well, 0..@n, or -EINVAL, -E2BIG, -EMSGSIZE,
+ * -EAGAIN (too many calls), -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_gather(struct evd *c, const char *const *aliases, size_t n,
+	const char *event, const void *data, size_t size,
+	const struct evd_call_options *opt, struct evd_answers **out);
+
+/* Answers, in the order of the aliases. Strings and data are valid until
+ * evd_answers_free(). */
+EVD_API size_t evd_answers_count(const struct evd_answers *a);
+EVD_API const char *evd_answers_alias(const struct evd_answers *a, size_t i);
+/* enum evd_status; CANCELLED: there were enough others. */
+EVD_API int evd_answers_status(const struct evd_answers *a, size_t i);
+/* Never NULL; of a status other than 0 it is a text. */
+EVD_API const void *evd_answers_data(
+	const struct evd_answers *a, size_t i, size_t *size);
+/* Returns NULL. @a may be NULL. */
+EVD_API struct evd_answers *evd_answers_free(struct evd_answers *a);
+
+/**
+ * evd_forward() - let another session answer a call that was delivered
+ * @call: evd_event_call() of the delivery
+ *
+ * Posts the event; whoever handles it answers the first caller, who waits no
+ * longer for that. If the post fails (EVD_POST_FAILED) the caller is answered
+ * with its status.
+ *
+ * Return: as evd_post_opt(), and -ESRCH (the call is answered already).
+ */
+EVD_API int64_t evd_forward(struct evd *c, uint64_t call, const char *alias,
+	const char *event, const void *data, size_t size);
+
 /**
  * evd_reply() - answer a call that was delivered
  * @call: evd_event_call() of the delivery
@@ -611,8 +705,14 @@ EVD_API uint64_t evd_event_id(const struct evd_event *event);
 EVD_API uint64_t evd_event_from(const struct evd_event *event);
 EVD_API uint32_t evd_event_attempt(const struct evd_event *event);
 EVD_API uint64_t evd_event_late_ns(const struct evd_event *event);
+/* Delivery: enum evd_priority; of a call, how long its caller waited yet when
+ * it was read, 0: not known. Calls made while it is the current event and not
+ * answered end with that deadline at the latest. */
+EVD_API int evd_event_priority(const struct evd_event *event);
+EVD_API uint32_t evd_event_deadline_ms(const struct evd_event *event);
 /* Delivery: the call to answer with evd_reply(), 0: no answer is expected.
- * Reply: the number from evd_call_start(). */
+ * Reply: the number from evd_call_start(). Call cancelled: the delivered call
+ * that needs no answer any more. */
 EVD_API uint64_t evd_event_call(const struct evd_event *event);
 /* Post failed, post settled: the number from evd_post_opt(). */
 EVD_API uint64_t evd_event_post(const struct evd_event *event);
