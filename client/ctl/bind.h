@@ -9,16 +9,17 @@
 
 struct bind {
 	struct ctl *ctl;
-	const char *exec;  /* --exec, or NULL */
-	const char *reply; /* --reply-with, or NULL */
-	bool counted;      /* --count */
-	uint64_t left;     /* events until the end, if counted */
-	int signal_fd;     /* -1: not made */
-	sigset_t old_mask; /* before signal_fd was made */
-	int stop_signal;   /* 0: none came */
-	FILE *out;         /* where ctl->out went, which gathers now */
-	char *text;        /* what was gathered ... */
-	size_t size;       /* ... at the last flush */
+	const char *exec;    /* --exec, or NULL */
+	const char *reply;   /* --reply-with, or NULL */
+	const char *forward; /* --forward, or NULL */
+	bool counted;        /* --count */
+	uint64_t left;       /* events until the end, if counted */
+	int signal_fd;       /* -1: not made */
+	sigset_t old_mask;   /* before signal_fd was made */
+	int stop_signal;     /* 0: none came */
+	FILE *out;           /* where ctl->out went, which gathers now */
+	char *text;          /* what was gathered ... */
+	size_t size;         /* ... at the last flush */
 };
 
 /* A command that ran. */

@@ -19,7 +19,7 @@
 enum {
 	KILL_AFTER_MS = 5000, /* from a stop signal to SIGKILL */
 	OUTPUT_STEP = 65536,  /* bytes */
-	N_VARIABLES = 7,
+	N_VARIABLES = 8,
 };
 
 /* A running command. */
@@ -44,7 +44,7 @@ close_fd(int *fd)
 
 static const char *const variable_names[N_VARIABLES] = {"EVENTD_ALIAS",
 	"EVENTD_EVENT", "EVENTD_ID", "EVENTD_FROM", "EVENTD_ATTEMPT",
-	"EVENTD_CALL", "EVENTD_SOCKET"};
+	"EVENTD_CALL", "EVENTD_DEADLINE_MS", "EVENTD_SOCKET"};
 
 static bool
 is_ours(const char *entry)
@@ -85,6 +85,9 @@ add_variables(struct bind *b, const struct evd_event *event, char ***next)
 	if (evd_event_call(event))
 		add_variable(
 			next, "EVENTD_CALL=%" PRIu64, evd_event_call(event));
+	if (evd_event_deadline_ms(event))
+		add_variable(next, "EVENTD_DEADLINE_MS=%" PRIu32,
+			evd_event_deadline_ms(event));
 	if (socket)
 		add_variable(next, "EVENTD_SOCKET=%s", socket);
 }

@@ -55,6 +55,10 @@ print_json(struct bind *b, const struct evd_event *event,
 		json_uint(j, "attempt", evd_event_attempt(event));
 	if (evd_event_late_ns(event))
 		json_uint(j, "late_ns", evd_event_late_ns(event));
+	if (evd_event_priority(event) == EVD_URGENT)
+		json_string(j, "priority", "urgent");
+	if (evd_event_deadline_ms(event))
+		json_uint(j, "deadline_ms", evd_event_deadline_ms(event));
 	write_headers(j, event);
 	json_data(j, evd_event_data(event), evd_event_size(event));
 	if (outcome)

@@ -1,9 +1,10 @@
-/* --header NAME=VALUE: see later.h. One thread. */
+/* --header NAME=VALUE, --priority, --ttl: see later.h. One thread. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ctl.h"
 #include "later.h"
+#include "verb.h"
 
 static int
 header_parse(struct ctl *ctl, const char *text, struct evd_header *header)
@@ -54,4 +55,24 @@ headers_deinit(struct headers *h)
 		free((char *)h->at[i].name);
 	free(h->at);
 	memset(h, 0, sizeof(*h));
+}
+
+int
+send_options(struct ctl *ctl, uint32_t *priority, uint32_t *ttl_ms)
+{
+	const char *word = ctl_value(ctl, OPT_PRIORITY);
+	uint64_t ms = 0;
+	int r;
+
+	*priority = word ? (uint32_t)values_index(
+				   option_specs[OPT_PRIORITY].values, word)
+			 : EVD_NORMAL;
+	r = ctl_span_ms(ctl, OPT_TTL, &ms);
+	if (r)
+		return r;
+	if (ctl_has(ctl, OPT_TTL) && (ms == 0 || ms > UINT32_MAX))
+		return ctl_usage(
+			ctl, "--ttl takes a span above 0, up to 49 days");
+	*ttl_ms = (uint32_t)ms;
+	return 0;
 }

@@ -17,5 +17,8 @@ struct headers {
 int headers_init(struct headers *h, struct ctl *ctl);
 void headers_deinit(struct headers *h);
 
+/* --priority and --ttl. 0, or the exit code of an error that has been told. */
+int send_options(struct ctl *ctl, uint32_t *priority, uint32_t *ttl_ms);
+
 /* Send an event later, by --in, --at and --every; the exit code. */
 int later_run(struct ctl *ctl);

@@ -55,6 +55,11 @@ enum option_id {
 	OPT_PREVIEW,
 	OPT_TIMES,
 	OPT_INTERVAL,
+	OPT_PRIORITY,
+	OPT_TTL,
+	OPT_KEY,
+	OPT_WANTED,
+	OPT_FORWARD,
 	OPT_ON,
 	OPT_OFF,
 	OPT_RESET,
@@ -110,6 +115,7 @@ int values_index(const char *values, const char *word);
 
 int verb_post(struct ctl *ctl);
 int verb_call(struct ctl *ctl);
+int verb_gather(struct ctl *ctl);
 int verb_bind(struct ctl *ctl);
 int verb_delay(struct ctl *ctl);
 int verb_cancel(struct ctl *ctl);

@@ -81,6 +81,25 @@ handle_exec(struct bind *b, const struct evd_event *event)
 	return r ? r : bind_output_flush(b);
 }
 
+/* As it came, but for the headers of posts; a failure is told by an event. */
+static void
+send_on(struct bind *b, const struct evd_event *event)
+{
+	struct evd_post_options opt = {
+		.size = sizeof(opt),
+		.forward = evd_event_call(event),
+		.priority = (uint32_t)evd_event_priority(event),
+	};
+	int64_t r = evd_post_opt(b->ctl->evd, b->forward, evd_event_name(event),
+		evd_event_data(event), evd_event_size(event), &opt);
+
+	if (r < 0)
+		ctl_note(b->ctl, "event %" PRIu64 " could not be forwarded: %s",
+			evd_event_id(event), evd_last_error(b->ctl->evd));
+	else
+		evd_flush(b->ctl->evd);
+}
+
 static int
 handle_print(struct bind *b, const struct evd_event *event)
 {
@@ -88,7 +107,11 @@ handle_print(struct bind *b, const struct evd_event *event)
 
 	bind_print(b, event, NULL);
 	r = bind_output_flush(b);
-	if (r == 0 && !b->stop_signal && evd_event_call(event))
+	if (r || b->stop_signal)
+		return r;
+	if (b->forward)
+		send_on(b, event);
+	else if (evd_event_call(event))
 		answer(b, event, b->reply, b->reply ? strlen(b->reply) : 0);
 	return r;
 }
@@ -134,6 +157,12 @@ on_event(struct bind *b, const struct evd_event *event)
 			evd_event_text(event));
 	case EVD_CLOSING:
 		ctl_detail(b->ctl, "the daemon is about to stop");
+		return 0;
+	case EVD_POST_FAILED:
+		ctl_note(b->ctl, "%s: %s", b->forward, evd_event_text(event));
+		return 0;
+	case EVD_CALL_CANCELLED:
+		ctl_detail(b->ctl, "a caller waits no more");
 		return 0;
 	case EVD_DISCONNECTED:
 		return on_disconnected(b, event);
@@ -249,6 +278,13 @@ check_options(struct bind *b)
 		r = ctl_check_name(b->ctl, "alias", alias, EVD_ALIAS_MAX);
 	if (r)
 		return r;
+	if (r == 0 && b->forward)
+		r = ctl_check_name(b->ctl, "alias", b->forward, EVD_ALIAS_MAX);
+	if (r)
+		return r;
+	if (b->forward && (b->exec || b->reply))
+		return ctl_usage(b->ctl,
+			"--forward goes with neither --exec nor --reply-with");
 	if (b->exec && b->reply)
 		return ctl_usage(
 			b->ctl, "--exec and --reply-with exclude each other");
@@ -306,6 +342,7 @@ verb_bind(struct ctl *ctl)
 	struct bind b = {.ctl = ctl,
 		.exec = ctl_value(ctl, OPT_EXEC),
 		.reply = ctl_value(ctl, OPT_REPLY_WITH),
+		.forward = ctl_value(ctl, OPT_FORWARD),
 		.signal_fd = -1};
 	int code;
 

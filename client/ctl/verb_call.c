@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "later.h"
 #include "payload.h"
 #include "text.h"
 
@@ -37,7 +38,7 @@ print_reply(struct ctl *ctl, const char *data, size_t size)
 }
 
 static int
-call(struct ctl *ctl, struct payload *payload)
+call(struct ctl *ctl, struct payload *payload, struct evd_call_options *opt)
 {
 	struct evd_event *reply;
 	size_t size;
@@ -47,8 +48,10 @@ call(struct ctl *ctl, struct payload *payload)
 	r = payload_read(payload, ctl, evd_max_payload(ctl->evd), &data, &size);
 	if (r)
 		return r;
-	r = evd_call(ctl->evd, ctl_word(ctl, 0), ctl_word(ctl, 1), data, size,
-		ctl->timeout_given ? ctl->timeout_ms : 0, &reply);
+	opt->size = sizeof(*opt);
+	opt->timeout_ms = ctl->timeout_given ? ctl->timeout_ms : 0;
+	r = evd_call_opt(ctl->evd, ctl_word(ctl, 0), ctl_word(ctl, 1), data,
+		size, opt, &reply);
 	if (r < 0)
 		return ctl_fail_evd(ctl);
 	print_reply(ctl, evd_event_data(reply), evd_event_size(reply));
@@ -59,17 +62,26 @@ call(struct ctl *ctl, struct payload *payload)
 int
 verb_call(struct ctl *ctl)
 {
+	struct evd_call_options opt = {.size = 0};
+	struct headers headers = {.n = 0};
 	struct payload payload = {.fd = -1};
 	int r;
 
 	ctl->subject = ctl_word(ctl, 0);
 	r = ctl_check_event(ctl);
 	if (r == 0)
+		r = headers_init(&headers, ctl);
+	if (r == 0)
+		r = send_options(ctl, &opt.priority, &opt.ttl_ms);
+	if (r == 0)
 		r = payload_open(&payload, ctl, 2);
 	if (r == 0)
 		r = ctl_connect(ctl);
+	opt.headers = headers.at;
+	opt.n_headers = headers.n;
 	if (r == 0)
-		r = call(ctl, &payload);
+		r = call(ctl, &payload, &opt);
+	headers_deinit(&headers);
 	payload_deinit(&payload);
 	return r;
 }

@@ -1,6 +1,8 @@
 /* eventctl post: see post.h. One thread. */
 #include "post.h"
 
+#include <string.h>
+
 #include "verb.h"
 
 static void
@@ -54,7 +56,20 @@ parse_options(struct post *post, struct ctl *ctl)
 	post->opt.level = (uint32_t)values_index(values, post->level);
 	post->opt.flags = ctl_has(ctl, OPT_NO_WAIT) ? EVD_POST_NO_WAIT : 0;
 	post->opt.timeout_ms = ctl->timeout_ms;
+	post->opt.key = ctl_value(ctl, OPT_KEY);
 	return ctl_check_event(ctl);
+}
+
+static int
+check_key(struct ctl *ctl)
+{
+	const char *key = ctl_value(ctl, OPT_KEY);
+
+	if (key && (!*key || strlen(key) > EVD_KEY_MAX))
+		return ctl_usage(ctl, "--key takes 1 to %d bytes", EVD_KEY_MAX);
+	if (key && (ctl_has(ctl, OPT_LINES) || ctl_has(ctl, OPT_NULL)))
+		return ctl_usage(ctl, "--key is for one event");
+	return 0;
 }
 
 static int
@@ -62,6 +77,10 @@ run(struct post *post, struct ctl *ctl)
 {
 	int r = parse_options(post, ctl);
 
+	if (r == 0)
+		r = check_key(ctl);
+	if (r == 0)
+		r = send_options(ctl, &post->opt.priority, &post->opt.ttl_ms);
 	if (r == 0)
 		r = headers_init(&post->headers, ctl);
 	if (r == 0)
@@ -83,8 +102,14 @@ verb_post(struct ctl *ctl)
 	int r;
 
 	if (ctl_has(ctl, OPT_IN) || ctl_has(ctl, OPT_AT) ||
-		ctl_has(ctl, OPT_EVERY))
+		ctl_has(ctl, OPT_EVERY)) {
+		if (ctl_has(ctl, OPT_PRIORITY) || ctl_has(ctl, OPT_TTL) ||
+			ctl_has(ctl, OPT_KEY))
+			return ctl_usage(ctl,
+				"an event that is sent later has no "
+				"--priority, --ttl or --key");
 		return later_run(ctl);
+	}
 	r = run(&post, ctl);
 	payload_deinit(&post.payload);
 	headers_deinit(&post.headers);

@@ -91,6 +91,18 @@ const struct option_spec option_specs[N_OPTIONS] = {
 	[OPT_PARAM] = {"param", 0, "NAME=VALUE",
 		"a parameter, as in [Params]; may be given several times", NULL,
 		0},
+	[OPT_PRIORITY] = {"priority", 0, "WORD",
+		"normal (default), or urgent: handled before the others",
+		"normal urgent", COMPLETE_VALUES},
+	[OPT_TTL] = {"ttl", 0, "SPAN",
+		"not to be handled later than that: 5s, 2min", NULL, 0},
+	[OPT_KEY] = {"key", 0, "KEY",
+		"sent again with the same KEY it is accepted once", NULL, 0},
+	[OPT_WANTED] = {"wanted", 'n', "N", "N good answers are enough", NULL,
+		0},
+	[OPT_FORWARD] = {"forward", 0, "ALIAS",
+		"send the events on to ALIAS, which answers calls", NULL,
+		COMPLETE_ALIAS},
 	[OPT_ON] = {"on", 0, NULL, "profile from now on", NULL, 0},
 	[OPT_OFF] = {"off", 0, NULL, "profile no more; the figures stay", NULL,
 		0},
@@ -138,7 +150,8 @@ const struct verb verbs[] = {
 		"With --lines or --null and empty input nothing is sent.\n"
 		"With --in or --at it is sent later, as by delay.\n",
 		{PAYLOAD_OPTIONS, OPT_LINES, OPT_NULL, OPT_WAIT, OPT_NO_WAIT,
-			OPT_HEADER, OPT_IN, OPT_AT, OPT_EVERY},
+			OPT_HEADER, OPT_PRIORITY, OPT_TTL, OPT_KEY, OPT_IN,
+			OPT_AT, OPT_EVERY},
 		2,
 		-1,
 		{COMPLETE_ALIAS, COMPLETE_NOTHING},
@@ -155,11 +168,26 @@ const struct verb verbs[] = {
 		"Elsewhere, and with --raw, the bytes are printed as they\n"
 		"are. Without --timeout the deadline is the daemon's default\n"
 		"for calls.\n",
-		{PAYLOAD_OPTIONS, OPT_RAW},
+		{PAYLOAD_OPTIONS, OPT_HEADER, OPT_PRIORITY, OPT_TTL, OPT_RAW},
 		2,
 		-1,
 		{COMPLETE_ALIAS, COMPLETE_NOTHING},
 		verb_call,
+	},
+	{
+		"gather",
+		"EVENT ALIAS...",
+		"send an event to many and print their replies",
+		"Prints a line for each reply: the alias and the reply with\n"
+		"what is not printable escaped; errors go to stderr. Ends with\n"
+		"0 if all answered well, or as many as --wanted says; the\n"
+		"others are then told that it was cancelled.\n",
+		{PAYLOAD_OPTIONS, OPT_WANTED, OPT_HEADER, OPT_PRIORITY,
+			OPT_TTL},
+		2,
+		-1,
+		{COMPLETE_NOTHING, COMPLETE_ALIAS},
+		verb_gather,
 	},
 	{
 		"bind",
@@ -172,13 +200,13 @@ const struct verb verbs[] = {
 		"--exec runs COMMAND instead, for one event at a time: the\n"
 		"payload is its standard input; EVENTD_ALIAS, EVENTD_EVENT,\n"
 		"EVENTD_ID, EVENTD_FROM, EVENTD_ATTEMPT and, for a call,\n"
-		"EVENTD_CALL are its environment. What it prints is the reply\n"
-		"to a call; if it ends with another status than 0, the call\n"
-		"fails with that text. Without --exec and --reply-with calls\n"
-		"get an empty reply. What is not handled when eventctl ends\n"
-		"goes back to the daemon.\n",
-		{OPT_EXEC, OPT_REPLY_WITH, OPT_COUNT, OPT_NAME, OPT_RECONNECT,
-			OPT_RAW, OPT_NULL_OUT},
+		"EVENTD_CALL and EVENTD_DEADLINE_MS are its environment. What\n"
+		"it prints is the reply to a call; if it ends with another\n"
+		"status than 0, the call fails with that text. Without --exec\n"
+		"and --reply-with calls get an empty reply. What is not\n"
+		"handled when eventctl ends goes back to the daemon.\n",
+		{OPT_EXEC, OPT_REPLY_WITH, OPT_FORWARD, OPT_COUNT, OPT_NAME,
+			OPT_RECONNECT, OPT_RAW, OPT_NULL_OUT},
 		1,
 		-1,
 		{COMPLETE_ALIAS, COMPLETE_ALIAS},
