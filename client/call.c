@@ -131,6 +131,7 @@ call(struct evd *c, const struct message *m, const struct evd_call_options *opt,
 	return r;
 }
 
+/* Seven parameters: those of a plain call, in their order. */
 int
 evd_call_opt(struct evd *c, const char *alias, const char *event,
 	const void *data, size_t size, const struct evd_call_options *opt,
@@ -164,6 +165,7 @@ evd_call_start_opt(struct evd *c, const char *alias, const char *event,
 	return evd__call_send(c, &m, &o, CALL_ASYNC, 0);
 }
 
+/* Seven parameters: all that a plain call is made of. */
 int
 evd_call(struct evd *c, const char *alias, const char *event, const void *data,
 	size_t size, int timeout_ms, struct evd_event **reply)

@@ -174,6 +174,7 @@ gather(struct evd *c, struct message *m, const struct evd_call_options *opt)
 	return r;
 }
 
+/* Eight parameters: those of a plain call, and how many are asked. */
 int
 evd_gather(struct evd *c, const char *const *aliases, size_t n,
 	const char *event, const void *data, size_t size,

@@ -179,9 +179,9 @@ const struct verb verbs[] = {
 		"EVENT ALIAS...",
 		"send an event to many and print their replies",
 		"Prints a line for each reply: the alias and the reply with\n"
-		"what is not printable escaped; errors go to stderr. Ends with\n"
-		"0 if all answered well, or as many as --wanted says; the\n"
-		"others are then told that it was cancelled.\n",
+		"what is not printable escaped; errors go to stderr. Ends\n"
+		"with 0 if all answered well, or as many as --wanted says;\n"
+		"the others are then told that it was cancelled.\n",
 		{PAYLOAD_OPTIONS, OPT_WANTED, OPT_HEADER, OPT_PRIORITY,
 			OPT_TTL},
 		2,

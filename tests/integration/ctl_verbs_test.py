@@ -438,6 +438,7 @@ class EveryVerb(ctl.TestCase):
     WORDS = {
         "post": ["echo", "hello", "x"],
         "call": ["echo", "hello", "x"],
+        "gather": ["hello", "echo", "-d", "x"],
         "bind": ["sink", "-n", "1"],
         "delay": ["echo", "hello", "--in", "1h"],
         "cancel": ["1"],

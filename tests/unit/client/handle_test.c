@@ -141,7 +141,7 @@ test_words(void **state)
 	assert_string_equal(
 		evd_event_type_name(EVD_POST_SETTLED), "post-settled");
 	assert_string_equal(evd_event_type_name(0), "unknown");
-	assert_string_equal(evd_event_type_name(11), "unknown");
+	assert_string_equal(evd_event_type_name(12), "unknown");
 	assert_string_equal(
 		evd_counter_name(EVD_COUNTER_DEAD_LETTERED), "dead_lettered");
 	assert_null(evd_counter_name(EVD_N_COUNTERS));
