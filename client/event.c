@@ -345,6 +345,12 @@ evd_event_attempt(const struct evd_event *event)
 	return event->e.attempt;
 }
 
+int64_t
+evd_event_due_ns(const struct evd_event *event)
+{
+	return (int64_t)event->e.due_ns;
+}
+
 uint64_t
 evd_event_late_ns(const struct evd_event *event)
 {

@@ -168,6 +168,7 @@ struct evd {
 	int pause_ms;
 	int rcv_ms; /* SO_RCVTIMEO as set; -1: not set */
 	int64_t due_ns, lost_ns, gathered_ns;
+	uint64_t timer_replaced;
 	int64_t timer_due_ns;
 
 	uint64_t session, max_payload, max_calls;

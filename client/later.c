@@ -23,6 +23,9 @@ options_take(struct evd *c, const struct evd_delay_options *opt,
 			"options: size is %zu, set it to sizeof",
 			opt ? opt->size : (size_t)0);
 	memcpy(out, opt, opt->size < sizeof(*out) ? opt->size : sizeof(*out));
+	if (out->calendar && (out->at_ns || out->delay_ms || out->repeat_ms))
+		return evd__fail(c, EVD_STATUS_INVALID,
+			"give a calendar, or a delay or time, not both");
 	if (out->at_ns && out->delay_ms)
 		return evd__fail(c, EVD_STATUS_INVALID,
 			"give a delay or a time, not both");
@@ -87,6 +90,15 @@ delay_prepare(struct evd *c, const struct message *m,
 	d->delay.delay_ms = o.delay_ms;
 	d->delay.at_ns = o.at_ns;
 	d->delay.repeat_ms = o.repeat_ms;
+	d->delay.slack_ms = o.slack_ms;
+	d->delay.clock = (Eventd__V1__Clock)o.clock;
+	d->delay.misfire = (Eventd__V1__Misfire)o.misfire;
+	if (o.name)
+		d->delay.name = (char *)(uintptr_t)o.name;
+	if (o.calendar)
+		d->delay.calendar = (char *)(uintptr_t)o.calendar;
+	if (o.zone)
+		d->delay.zone = (char *)(uintptr_t)o.zone;
 	return headers_fill(c, d, o.headers, o.n_headers);
 }
 
@@ -159,6 +171,12 @@ int64_t
 evd_due_ns(const struct evd *c)
 {
 	return evd__is_foreign(c) ? 0 : c->timer_due_ns;
+}
+
+uint64_t
+evd_replaced(const struct evd *c)
+{
+	return evd__is_foreign(c) ? 0 : c->timer_replaced;
 }
 
 static void

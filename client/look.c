@@ -533,3 +533,39 @@ evd_timer_size(const struct evd_timer *t)
 {
 	return timer_pb(t)->size;
 }
+
+const char *
+evd_timer_name(const struct evd_timer *t)
+{
+	return timer_pb(t)->name;
+}
+
+int
+evd_timer_clock(const struct evd_timer *t)
+{
+	return (int)timer_pb(t)->clock;
+}
+
+uint64_t
+evd_timer_slack_ms(const struct evd_timer *t)
+{
+	return timer_pb(t)->slack_ms;
+}
+
+const char *
+evd_timer_calendar(const struct evd_timer *t)
+{
+	return timer_pb(t)->calendar;
+}
+
+const char *
+evd_timer_zone(const struct evd_timer *t)
+{
+	return timer_pb(t)->zone;
+}
+
+int
+evd_timer_misfire(const struct evd_timer *t)
+{
+	return (int)timer_pb(t)->misfire;
+}

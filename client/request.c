@@ -204,6 +204,7 @@ apply(struct evd *c, const struct slot *slot, const Eventd__V1__Response *pb)
 			pb->result_case != EVENTD__V1__RESPONSE__RESULT_DELAYED)
 			return 0;
 		c->timer_due_ns = pb->delayed->due_ns;
+		c->timer_replaced = pb->delayed->replaced;
 		return pb->delayed->timer;
 	default:
 		return 0;

@@ -27,6 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <eventd/time.h>
+
 #include <eventd/status.h>
 #include <eventd/version.h>
 
@@ -125,7 +127,7 @@ struct evd_call_options {
 
 struct evd_answers; /* what evd_gather() gathered */
 
-/* Zero it, then set @size and one of @delay_ms and @at_ns. */
+/* Zero it, then set @size and one of @delay_ms, @at_ns and @calendar. */
 struct evd_delay_options {
 	size_t size;        /* sizeof(struct evd_delay_options) */
 	uint64_t delay_ms;  /* due so long after now, elapsed time */
@@ -133,6 +135,25 @@ struct evd_delay_options {
 	uint64_t repeat_ms; /* and then every so often; 0: once */
 	const struct evd_header *headers;
 	size_t n_headers;
+	/* An earlier timer for the alias by this name is cancelled. */
+	const char *name;
+	uint64_t slack_ms;    /* may be so much late, to fire with others */
+	int clock;            /* enum evd_clock, of delay_ms */
+	const char *calendar; /* or due by this: systemd.time(7), crontab(5) */
+	const char *zone;     /* of the calendar; NULL: the daemon's */
+	int misfire;          /* enum evd_misfire, of the calendar */
+};
+
+/* Zero it, then set @size, which timer, and what is to change. */
+struct evd_adjust_options {
+	size_t size;    /* sizeof(struct evd_adjust_options) */
+	uint64_t timer; /* by id; 0: by alias and name */
+	const char *alias, *name;
+	int due;           /* it is due in delay_ms, or else at at_ns */
+	int repeat;        /* and then every repeat_ms; 0: once */
+	uint64_t delay_ms; /* by the clock it has */
+	int64_t at_ns;
+	uint64_t repeat_ms;
 };
 
 /* ---- handles ----------------------------------------------------------- */
@@ -658,6 +679,26 @@ EVD_API int64_t evd_due_ns(const struct evd *c);
  */
 EVD_API int evd_cancel(struct evd *c, uint64_t timer);
 
+/* The same for the timer called @name that goes to @alias, whoever set it, or
+ * that the session itself has set which holds the alias. */
+EVD_API int evd_cancel_name(struct evd *c, const char *alias, const char *name);
+
+/* All timers that go to @alias, but for the schedule of its session's file: how
+ * many, or a negative error as of evd_cancel(). */
+EVD_API int64_t evd_cancel_all(struct evd *c, const char *alias);
+
+/* The timer that the last one of the above took the place of; 0: none. */
+EVD_API uint64_t evd_replaced(const struct evd *c);
+
+/**
+ * evd_adjust() - change a pending timer
+ *
+ * Return: its id, and evd_due_ns() tells when it is due now; or -ESRCH (no such
+ * timer, or it has fired), -EINVAL (also: a calendar repeats by itself), -EACCES,
+ * -ETIMEDOUT, -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int64_t evd_adjust(struct evd *c, const struct evd_adjust_options *opt);
+
 /* ---- requests without waiting ------------------------------------------ */
 
 /* Each takes the arguments of the function it is named for and returns the
@@ -710,6 +751,9 @@ EVD_API uint64_t evd_event_late_ns(const struct evd_event *event);
  * answered end with that deadline at the latest. */
 EVD_API int evd_event_priority(const struct evd_event *event);
 EVD_API uint32_t evd_event_deadline_ms(const struct evd_event *event);
+/* Delivery: when it was due, if a timer fired it: wall clock, nanoseconds since
+ * the epoch; else 0. */
+EVD_API int64_t evd_event_due_ns(const struct evd_event *event);
 /* Delivery: the call to answer with evd_reply(), 0: no answer is expected.
  * Reply: the number from evd_call_start(). Call cancelled: the delivered call
  * that needs no answer any more. */

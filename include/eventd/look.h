@@ -13,6 +13,7 @@ struct evd_report;      /* evd_status() */
 struct evd_daemon;      /* the daemon's own figures, in a report */
 struct evd_timers;      /* a page of timers: evd_timers() */
 struct evd_timer;       /* one of them */
+struct evd_calendar;    /* times of a calendar: evd_calendar() */
 struct evd_profiles;    /* a page of profiles: evd_profile() */
 struct evd_profile;     /* of one session */
 struct evd_profile_row; /* of one of its events */
@@ -179,6 +180,34 @@ EVD_API uint64_t evd_timer_repeat_ms(const struct evd_timer *t);
 EVD_API uint64_t evd_timer_owner(const struct evd_timer *t);
 /* Payload bytes. */
 EVD_API uint64_t evd_timer_size(const struct evd_timer *t);
+EVD_API const char *evd_timer_name(const struct evd_timer *t); /* "": none */
+EVD_API int evd_timer_clock(const struct evd_timer *t); /* enum evd_clock */
+EVD_API uint64_t evd_timer_slack_ms(const struct evd_timer *t);
+/* "": it has none; then what follows has no meaning. */
+EVD_API const char *evd_timer_calendar(const struct evd_timer *t);
+EVD_API const char *evd_timer_zone(const struct evd_timer *t);
+EVD_API int evd_timer_misfire(const struct evd_timer *t); /* enum evd_misfire */
+
+/**
+ * evd_calendar() - when a calendar's next times are
+ * @calendar: as systemd.time(7) or crontab(5) write it, also with a zone behind
+ * @zone:     by name; NULL: the daemon's
+ * @after_ns: since the epoch; 0: now
+ * @limit:    how many; 0: one; at most 1,000
+ * @times:    set on success; release with evd_calendar_free()
+ *
+ * Return: 0, or -EINVAL (it is no calendar, there is no such zone), -ETIMEDOUT,
+ * -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_calendar(struct evd *c, const char *calendar, const char *zone,
+	int64_t after_ns, uint32_t limit, struct evd_calendar **times);
+EVD_API size_t evd_calendar_count(const struct evd_calendar *times);
+EVD_API int64_t evd_calendar_at_ns(const struct evd_calendar *times, size_t i);
+/* Seconds east of UTC, there and then. */
+EVD_API int32_t evd_calendar_offset_s(
+	const struct evd_calendar *times, size_t i);
+EVD_API const char *evd_calendar_zone(const struct evd_calendar *times);
+EVD_API struct evd_calendar *evd_calendar_free(struct evd_calendar *times);
 
 /* ---- what events cost -------------------------------------------------- */
 
