@@ -53,6 +53,8 @@ print_json(struct bind *b, const struct evd_event *event,
 		json_id(j, "call", evd_event_call(event));
 	if (evd_event_attempt(event))
 		json_uint(j, "attempt", evd_event_attempt(event));
+	if (evd_event_due_ns(event))
+		json_time(j, "due", evd_event_due_ns(event));
 	if (evd_event_late_ns(event))
 		json_uint(j, "late_ns", evd_event_late_ns(event));
 	if (evd_event_priority(event) == EVD_URGENT)

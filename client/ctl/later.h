@@ -20,5 +20,7 @@ void headers_deinit(struct headers *h);
 /* --priority and --ttl. 0, or the exit code of an error that has been told. */
 int send_options(struct ctl *ctl, uint32_t *priority, uint32_t *ttl_ms);
 
-/* Send an event later, by --in, --at and --every; the exit code. */
+/* The value @text of --at. 0, or the exit code. */
+int later_parse_at(struct ctl *ctl, const char *text, int64_t *at_ns);
+/* Send an event later, by --in, --at or --on; the exit code. */
 int later_run(struct ctl *ctl);

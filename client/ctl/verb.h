@@ -69,6 +69,14 @@ enum option_id {
 	OPT_PLUGIN,
 	OPT_ALIAS,
 	OPT_PARAM,
+	OPT_CALENDAR,
+	OPT_ZONE,
+	OPT_MISFIRE,
+	OPT_TIMER_NAME,
+	OPT_SLACK,
+	OPT_CLOCK,
+	OPT_ALL_TIMERS,
+	OPT_AFTER,
 	N_OPTIONS,
 };
 
@@ -119,6 +127,8 @@ int verb_gather(struct ctl *ctl);
 int verb_bind(struct ctl *ctl);
 int verb_delay(struct ctl *ctl);
 int verb_cancel(struct ctl *ctl);
+int verb_adjust(struct ctl *ctl);
+int verb_calendar(struct ctl *ctl);
 int verb_list(struct ctl *ctl);
 int verb_status(struct ctl *ctl);
 int verb_timers(struct ctl *ctl);

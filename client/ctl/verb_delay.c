@@ -12,8 +12,8 @@ struct later {
 	struct payload payload;
 };
 
-static int
-parse_at(struct ctl *ctl, const char *text, int64_t *at_ns)
+int
+later_parse_at(struct ctl *ctl, const char *text, int64_t *at_ns)
 {
 	const char *wrong = when_parse(text, at_ns);
 
@@ -42,15 +42,56 @@ static int
 parse_times(struct ctl *ctl, struct evd_delay_options *opt)
 {
 	const char *at = ctl_value(ctl, OPT_AT);
-	int r;
+	int r, n;
 
-	if (ctl_has(ctl, OPT_IN) == (at != NULL))
-		return ctl_usage(ctl, "%s: --in SPAN or --at TIME",
-			at ? "one of these alone" : "say when");
+	opt->calendar = ctl_value(ctl, OPT_CALENDAR);
+	n = ctl_has(ctl, OPT_IN) + (at != NULL) + (opt->calendar != NULL);
+	if (n != 1)
+		return ctl_usage(ctl,
+			"%s: --in SPAN, --at TIME or --on CALENDAR",
+			n ? "one of these alone" : "say when");
+	if (opt->calendar && ctl_has(ctl, OPT_EVERY))
+		return ctl_usage(ctl, "--on says by itself how it repeats");
+	if (!opt->calendar &&
+		(ctl_has(ctl, OPT_ZONE) || ctl_has(ctl, OPT_MISFIRE)))
+		return ctl_usage(
+			ctl, "--zone and --misfire go with --on CALENDAR");
 	r = ctl_span_ms(ctl, OPT_IN, &opt->delay_ms);
 	if (r == 0 && at)
-		r = parse_at(ctl, at, &opt->at_ns);
+		r = later_parse_at(ctl, at, &opt->at_ns);
 	return r ? r : parse_every(ctl, &opt->repeat_ms);
+}
+
+static int
+parse_word(struct ctl *ctl, enum option_id id, int *value)
+{
+	const char *word = ctl_value(ctl, id);
+	const char *words = option_specs[id].values;
+
+	if (word)
+		*value = values_index(words, word);
+	if (*value >= 0)
+		return 0;
+	return ctl_usage(ctl, "--%s is one of %s, not '%s'",
+		option_specs[id].name, words, word);
+}
+
+/* What few timers have. */
+static int
+parse_rest(struct ctl *ctl, struct evd_delay_options *opt)
+{
+	int r;
+
+	opt->name = ctl_value(ctl, OPT_TIMER_NAME);
+	opt->zone = ctl_value(ctl, OPT_ZONE);
+	r = ctl_span_ms(ctl, OPT_SLACK, &opt->slack_ms);
+	if (r == 0)
+		r = parse_word(ctl, OPT_CLOCK, &opt->clock);
+	if (r == 0)
+		r = parse_word(ctl, OPT_MISFIRE, &opt->misfire);
+	if (r == 0 && opt->clock && !ctl_has(ctl, OPT_IN))
+		r = ctl_usage(ctl, "--clock goes with --in SPAN");
+	return r;
 }
 
 static int
@@ -79,6 +120,10 @@ print_json(struct ctl *ctl, const struct later *l, uint64_t timer)
 	json_time(j, "due", evd_due_ns(ctl->evd));
 	if (l->opt.repeat_ms)
 		json_uint(j, "every_ms", l->opt.repeat_ms);
+	if (l->opt.name)
+		json_string(j, "name", l->opt.name);
+	if (evd_replaced(ctl->evd))
+		json_id(j, "replaced", evd_replaced(ctl->evd));
 	json_object_end(j);
 	json_line_end(j);
 }
@@ -95,6 +140,9 @@ print_timer(struct ctl *ctl, const struct later *l, uint64_t timer)
 		return;
 	}
 	fprintf(ctl->out, "%llu\n", (unsigned long long)timer);
+	if (evd_replaced(ctl->evd))
+		ctl_note(ctl, "it replaces timer %llu",
+			(unsigned long long)evd_replaced(ctl->evd));
 	if (!ctl->verbose && !isatty(fileno(ctl->err)))
 		return;
 	when_format_local(due, at, sizeof(at));
@@ -135,6 +183,8 @@ later_run(struct ctl *ctl)
 	r = check_options(ctl);
 	if (r == 0)
 		r = parse_times(ctl, &l.opt);
+	if (r == 0)
+		r = parse_rest(ctl, &l.opt);
 	if (r == 0)
 		r = headers_init(&l.headers, ctl);
 	if (r == 0)

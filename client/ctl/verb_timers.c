@@ -8,7 +8,7 @@
 #include "when.h"
 
 static const char *const titles[] = {
-	">TIMER", "DUE", ">LEFT", "EVERY", "ALIAS", "EVENT", ">BYTES"};
+	">TIMER", "DUE", ">LEFT", "EVERY", "NAME", "ALIAS", "EVENT", ">BYTES"};
 
 enum { N_TITLES = sizeof(titles) / sizeof(titles[0]) };
 
@@ -40,7 +40,9 @@ add_row(struct table *t, const struct evd_timer *timer, int64_t now_ns)
 	span_format(left, text, sizeof(text));
 	table_add(t, text);
 	every_format(evd_timer_repeat_ms(timer), text, sizeof(text));
-	table_add(t, text);
+	table_add(t,
+		*evd_timer_calendar(timer) ? evd_timer_calendar(timer) : text);
+	table_add(t, evd_timer_name(timer));
 	table_add(t, evd_timer_alias(timer));
 	table_add(t, evd_timer_event(timer));
 	table_addf(t, "%" PRIu64, evd_timer_size(timer));
@@ -66,16 +68,47 @@ print_table(struct ctl *ctl, const struct pages *all)
 	return 0;
 }
 
+/* Word @i of those that the option takes. */
+static const char *
+word_of(enum option_id id, size_t i, char text[WHEN_TEXT_SIZE])
+{
+	size_t size = 0;
+	const char *word = values_at(option_specs[id].values, i, &size);
+
+	snprintf(text, WHEN_TEXT_SIZE, "%.*s", (int)size, word ? word : "");
+	return text;
+}
+
+static void
+print_calendar(struct json *j, const struct evd_timer *timer)
+{
+	char text[WHEN_TEXT_SIZE];
+
+	json_string(j, "calendar", evd_timer_calendar(timer));
+	json_string(j, "zone", evd_timer_zone(timer));
+	json_string(j, "misfire",
+		word_of(OPT_MISFIRE, (size_t)evd_timer_misfire(timer), text));
+}
+
 static void
 print_json(struct ctl *ctl, const struct evd_timer *timer)
 {
 	struct json *j = &ctl->json;
+	char text[WHEN_TEXT_SIZE];
 
 	json_object(j, NULL);
 	json_id(j, "timer", evd_timer_id(timer));
 	json_time(j, "due", evd_timer_due_ns(timer));
 	if (evd_timer_repeat_ms(timer))
 		json_uint(j, "every_ms", evd_timer_repeat_ms(timer));
+	if (*evd_timer_calendar(timer))
+		print_calendar(j, timer);
+	if (evd_timer_slack_ms(timer))
+		json_uint(j, "slack_ms", evd_timer_slack_ms(timer));
+	if (*evd_timer_name(timer))
+		json_string(j, "name", evd_timer_name(timer));
+	json_string(j, "clock",
+		word_of(OPT_CLOCK, (size_t)evd_timer_clock(timer), text));
 	json_string(j, "alias", evd_timer_alias(timer));
 	json_string(j, "event", evd_timer_event(timer));
 	json_id(j, "owner", evd_timer_owner(timer));
