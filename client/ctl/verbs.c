@@ -234,7 +234,7 @@ const struct verb verbs[] = {
 	},
 	{
 		"delay",
-		"ALIAS EVENT [DATA...] --in SPAN | --at TIME | --on CALENDAR",
+		"ALIAS EVENT [DATA...] --in SPAN|--at TIME|--on CALENDAR",
 		"send an event later, print the timer's id",
 		PAYLOAD_HELP,
 		{OPT_IN, OPT_AT, OPT_CALENDAR, OPT_EVERY, OPT_ZONE, OPT_MISFIRE,

@@ -694,8 +694,8 @@ EVD_API uint64_t evd_replaced(const struct evd *c);
  * evd_adjust() - change a pending timer
  *
  * Return: its id, and evd_due_ns() tells when it is due now; or -ESRCH (no such
- * timer, or it has fired), -EINVAL (also: a calendar repeats by itself), -EACCES,
- * -ETIMEDOUT, -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ * timer, or it has fired), -EINVAL (also: a calendar repeats by itself),
+ * -EACCES, -ETIMEDOUT, -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
  */
 EVD_API int64_t evd_adjust(struct evd *c, const struct evd_adjust_options *opt);
 

@@ -233,7 +233,7 @@ class Later(ctl.TestCase):
             self.ctl("delay", "count", "add", "--in", span)
         self.ctl("delay", "echo", "hello", "--in", "90min")
         out = self.ctl("timers").decode().splitlines()
-        self.assertRegex(out[0], "^ *TIMER +DUE +LEFT +EVERY +ALIAS")
+        self.assertRegex(out[0], "^ *TIMER +DUE +LEFT +EVERY +NAME +ALIAS")
         self.assertEqual([re.search("(count|echo) +(add|hello)", line)[1]
                           for line in out[1:5]],
                          ["count", "echo", "count", "count"])
@@ -441,7 +441,7 @@ class EveryVerb(ctl.TestCase):
         "gather": ["hello", "echo", "-d", "x"],
         "bind": ["sink", "-n", "1"],
         "delay": ["echo", "hello", "--in", "1h"],
-        "cancel": ["1"],
+        "cancel": ["1"], "adjust": ["1", "--in", "2h"], "calendar": ["daily"],
         "list": [], "status": [], "timers": [], "reload": [],
         "restart": ["echo"],
         "profile": [],
@@ -457,10 +457,15 @@ class EveryVerb(ctl.TestCase):
         self.start()
         timer = self.object("delay", "echo", "hello", "--in", "1h")["timer"]
         self.WORDS["spawn"][1] = self.daemon.write("spawned.lua", "return {}")
+        self.ctl("delay", "echo", "hello", "--in", "1h", "--name", "n")
         verbs = [verb["verb"] for verb in self.objects("help")]
         self.assertEqual(sorted(verbs), sorted(self.WORDS))
         for verb in verbs:
-            words = [timer] if verb == "cancel" else self.WORDS[verb]
+            words = self.WORDS[verb]
+            if verb == "cancel":
+                words = [timer]
+            elif verb == "adjust":
+                words = ["echo", "--name", "n", "--in", "2h"]
             if verb == "bind":
                 continue
             with self.subTest(verb=verb):
