@@ -90,6 +90,8 @@ delay_prepare(struct evd *c, const struct message *m,
 	d->delay.delay_ms = o.delay_ms;
 	d->delay.at_ns = o.at_ns;
 	d->delay.repeat_ms = o.repeat_ms;
+	d->delay.priority = (Eventd__V1__Priority)o.priority;
+	d->delay.ttl_ms = o.ttl_ms;
 	d->delay.slack_ms = o.slack_ms;
 	d->delay.clock = (Eventd__V1__Clock)o.clock;
 	d->delay.misfire = (Eventd__V1__Misfire)o.misfire;

@@ -84,7 +84,9 @@ parse_rest(struct ctl *ctl, struct evd_delay_options *opt)
 
 	opt->name = ctl_value(ctl, OPT_TIMER_NAME);
 	opt->zone = ctl_value(ctl, OPT_ZONE);
-	r = ctl_span_ms(ctl, OPT_SLACK, &opt->slack_ms);
+	r = send_options(ctl, &opt->priority, &opt->ttl_ms);
+	if (r == 0)
+		r = ctl_span_ms(ctl, OPT_SLACK, &opt->slack_ms);
 	if (r == 0)
 		r = parse_word(ctl, OPT_CLOCK, &opt->clock);
 	if (r == 0)

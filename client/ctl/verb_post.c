@@ -103,11 +103,9 @@ verb_post(struct ctl *ctl)
 
 	if (ctl_has(ctl, OPT_IN) || ctl_has(ctl, OPT_AT) ||
 		ctl_has(ctl, OPT_EVERY)) {
-		if (ctl_has(ctl, OPT_PRIORITY) || ctl_has(ctl, OPT_TTL) ||
-			ctl_has(ctl, OPT_KEY))
+		if (ctl_has(ctl, OPT_KEY))
 			return ctl_usage(ctl,
-				"an event that is sent later has no "
-				"--priority, --ttl or --key");
+				"an event that is sent later has no --key");
 		return later_run(ctl);
 	}
 	r = run(&post, ctl);

@@ -142,6 +142,8 @@ struct evd_delay_options {
 	const char *calendar; /* or due by this: systemd.time(7), crontab(5) */
 	const char *zone;     /* of the calendar; NULL: the daemon's */
 	int misfire;          /* enum evd_misfire, of the calendar */
+	uint32_t priority;    /* enum evd_priority, of each event */
+	uint32_t ttl_ms;      /* of each event, from when it is due */
 };
 
 /* Zero it, then set @size, which timer, and what is to change. */
