@@ -292,6 +292,36 @@ evd_session_on_demand(const struct evd_session *s)
 	return session_pb(s)->on_demand;
 }
 
+bool
+evd_session_is_paused(const struct evd_session *s)
+{
+	return session_pb(s)->paused;
+}
+
+const char *
+evd_session_overflow(const struct evd_session *s)
+{
+	return session_pb(s)->overflow;
+}
+
+uint64_t
+evd_session_high_events(const struct evd_session *s)
+{
+	return session_pb(s)->high_events;
+}
+
+uint64_t
+evd_session_high_bytes(const struct evd_session *s)
+{
+	return session_pb(s)->high_bytes;
+}
+
+bool
+evd_session_is_above(const struct evd_session *s)
+{
+	return session_pb(s)->above;
+}
+
 /* ---- the status ---- */
 
 int
@@ -437,6 +467,30 @@ evd_daemon_loop(const struct evd_daemon *d, size_t i, int value)
 	default: /* of a later version */
 		return 0;
 	}
+}
+
+uint64_t
+evd_daemon_dead_letters(const struct evd_daemon *d)
+{
+	return daemon_pb(d)->dead_letters;
+}
+
+uint64_t
+evd_daemon_dead_letter_bytes(const struct evd_daemon *d)
+{
+	return daemon_pb(d)->dead_letter_bytes;
+}
+
+uint64_t
+evd_daemon_dead_letters_ever(const struct evd_daemon *d)
+{
+	return daemon_pb(d)->dead_letters_ever;
+}
+
+uint64_t
+evd_daemon_dead_letters_forgotten(const struct evd_daemon *d)
+{
+	return daemon_pb(d)->dead_letters_forgotten;
 }
 
 /* ---- timers ---- */

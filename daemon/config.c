@@ -85,7 +85,7 @@ static const struct config_key daemon_keys[] = {
 	COUNT("MaxCalls", limits.max_calls, 1, 10000000),
 	COUNT("MaxWatches", limits.max_watches, 1, 10000000),
 	SIZE("MaxPayload", limits.max_payload, 1024, 256 << 20),
-	COUNT("DeadLetters", limits.dead_letters, 0, 100000),
+	COUNT("DeadLetters", limits.dead_letters, 0, 20000),
 	SIZE("DeadLetterBytes", limits.dead_bytes, 0, UINT64_C(1) << 40),
 	COUNT("Budget", limits.budget, 1, 1000000),
 	COUNT("TurnBudget", limits.turn_budget, 1, 1000000),

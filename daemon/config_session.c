@@ -376,8 +376,8 @@ enum {
 	ROW_PLUGIN,
 	ROW_RESTART_SEC,
 	ROW_RESTART_MAX_SEC,
-	ROW_HIGH_WATER,
-	ROW_LOW_WATER,
+	ROW_HIGH,
+	ROW_LOW,
 	ROW_START,
 	ROW_IDLE_STOP,
 	ROW_COLLECT,
@@ -392,10 +392,10 @@ static const struct config_key keys[] = {
 		FIELD(restart_ms, 1, DAY_MS)),
 	[ROW_RESTART_MAX_SEC] = KEY("Session", "RestartMaxSec", set_span,
 		FIELD(restart_max_ms, 1, DAY_MS)),
-	[ROW_HIGH_WATER] = KEY(
-		"Mailbox", "HighWater", config_set_water, FIELD(high, 1, 0)),
-	[ROW_LOW_WATER] =
-		KEY("Mailbox", "LowWater", config_set_water, FIELD(low, 0, 0)),
+	[ROW_HIGH] = KEY("Mailbox", "HighWater", config_set_water,
+		FIELD(high, 1, 100000000)),
+	[ROW_LOW] = KEY("Mailbox", "LowWater", config_set_water,
+		FIELD(low, 0, 100000000)),
 	[ROW_START] = KEY("Session", "Start", set_word, FIELD(on_demand, 0, 0),
 		.words = start_words),
 	[ROW_IDLE_STOP] =
@@ -520,7 +520,7 @@ check(struct config_file *f)
 	check_alias(f);
 	config_check_life(f, life);
 	check_pauses(f);
-	config_check_water(f, f->seen[ROW_HIGH_WATER], f->seen[ROW_LOW_WATER]);
+	config_check_water(f, f->seen[ROW_HIGH], f->seen[ROW_LOW]);
 	if (s->spec->kind)
 		check_program(f);
 	else if (!f->seen[ROW_KIND].line)

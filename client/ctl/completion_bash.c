@@ -128,7 +128,10 @@ write_word(FILE *f, const struct verb *verb, int i)
 		fputc('\'', f);
 		break;
 	case COMPLETE_SHELL:
-		fprintf(f, "_eventctl_words '%s'", verb_shells);
+	case COMPLETE_QUEUE:
+	case COMPLETE_DEAD:
+		fprintf(f, "_eventctl_words '%s'",
+			complete_words(verb->complete[i]));
 		break;
 	case COMPLETE_FILE:
 		fputs("_eventctl_files", f);

@@ -62,7 +62,9 @@ write_word(FILE *f, const struct verb *verb, int i)
 		fputs("'\n", f);
 		break;
 	case COMPLETE_SHELL:
-		fprintf(f, " -a '%s'\n", verb_shells);
+	case COMPLETE_QUEUE:
+	case COMPLETE_DEAD:
+		fprintf(f, " -a '%s'\n", complete_words(verb->complete[i]));
 		break;
 	case COMPLETE_FILE:
 	case COMPLETE_VALUES:

@@ -68,6 +68,10 @@ action(enum complete complete)
 		return "_eventctl_verbs";
 	case COMPLETE_SHELL:
 		return "_eventctl_shells";
+	case COMPLETE_QUEUE:
+		return "(list peek pause resume purge move)";
+	case COMPLETE_DEAD:
+		return "(list show requeue purge)";
 	case COMPLETE_FILE:
 		return "_files";
 	case COMPLETE_VALUES:

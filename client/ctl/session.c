@@ -29,6 +29,14 @@ write_mailbox(struct json *j, const struct evd_session *s)
 	json_uint(j, "max_events", evd_session_max_events(s));
 	json_uint(j, "max_bytes", evd_session_max_bytes(s));
 	json_uint(j, "parked", evd_session_parked(s));
+	json_bool(j, "paused", evd_session_is_paused(s));
+	json_string(j, "overflow", evd_session_overflow(s));
+	if (evd_session_high_events(s)) {
+		json_uint(j, "high_events", evd_session_high_events(s));
+		if (evd_session_high_bytes(s))
+			json_uint(j, "high_bytes", evd_session_high_bytes(s));
+		json_bool(j, "above", evd_session_is_above(s));
+	}
 	json_object_end(j);
 }
 

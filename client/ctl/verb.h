@@ -14,6 +14,8 @@ enum complete {
 	COMPLETE_VERB,
 	COMPLETE_VALUES, /* option.values */
 	COMPLETE_SHELL,  /* option_shells */
+	COMPLETE_QUEUE,  /* what eventctl queue can do */
+	COMPLETE_DEAD,
 };
 
 enum option_id {
@@ -77,6 +79,16 @@ enum option_id {
 	OPT_CLOCK,
 	OPT_ALL_TIMERS,
 	OPT_AFTER,
+	OPT_YES,
+	OPT_EVENT,
+	OPT_MOST,
+	OPT_SKIP,
+	OPT_BYTES,
+	OPT_ID,
+	OPT_TO,
+	OPT_OF,
+	OPT_REASON,
+	OPT_ALL_LETTERS,
 	N_OPTIONS,
 };
 
@@ -108,6 +120,8 @@ extern const struct option_spec option_specs[N_OPTIONS];
 extern const unsigned char global_options[];
 extern const struct verb verbs[]; /* ends with a NULL name */
 extern const char verb_shells[];  /* that completion knows */
+/* The words that complete @how, between spaces; NULL: it is of no such kind. */
+const char *complete_words(enum complete how);
 
 const struct verb *verb_find(const char *name); /* NULL: none */
 /* The one most like @name; NULL: none is. */
@@ -139,6 +153,8 @@ int verb_stop(struct ctl *ctl);
 int verb_tree(struct ctl *ctl);
 int verb_ping(struct ctl *ctl);
 int verb_profile(struct ctl *ctl);
+int verb_queue(struct ctl *ctl);
+int verb_dead(struct ctl *ctl);
 int verb_version(struct ctl *ctl);
 int verb_completion(struct ctl *ctl);
 int verb_help(struct ctl *ctl);

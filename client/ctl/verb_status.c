@@ -142,6 +142,11 @@ print_mailbox(struct ctl *ctl, const struct evd_session *s)
 		"%" PRIu64 " of %" PRIu64 " events, %s of %s",
 		evd_session_counter(s, EVD_COUNTER_QUEUED),
 		evd_session_max_events(s), used, max);
+	if (evd_session_is_paused(s))
+		print_field(
+			ctl, "Paused", "eventctl queue resume lets it go on");
+	if (strcmp(evd_session_overflow(s), "block") != 0)
+		print_field(ctl, "Overflow", "%s", evd_session_overflow(s));
 	if (evd_session_parked(s))
 		print_field(ctl, "Waiting", "posts for room: %" PRIu64,
 			evd_session_parked(s));
@@ -269,6 +274,12 @@ daemon_json(struct json *j, const struct evd_daemon *d)
 	for (int i = 0; i < EVD_N_COUNTERS; i++)
 		counter_write_json(j, i, evd_daemon_counter(d, i));
 	json_object_end(j);
+	json_object(j, "dead_letters");
+	json_uint(j, "kept", evd_daemon_dead_letters(d));
+	json_uint(j, "bytes", evd_daemon_dead_letter_bytes(d));
+	json_uint(j, "ever", evd_daemon_dead_letters_ever(d));
+	json_uint(j, "forgotten", evd_daemon_dead_letters_forgotten(d));
+	json_object_end(j);
 	json_uint(j, "late_replies", evd_daemon_late_replies(d));
 	batching_json(j, d);
 	json_uint(j, "memory", evd_daemon_memory(d));
@@ -307,6 +318,10 @@ print_daemon(struct ctl *ctl, const struct evd_daemon *d)
 	print_field(ctl, "Clients", "%" PRIu64, evd_daemon_connections(d));
 	print_counters(ctl, counters);
 	print_loops(ctl, d);
+	if (evd_daemon_dead_letters(d))
+		print_field(ctl, "Dead",
+			"%" PRIu64 " letters: eventctl dead list shows them",
+			evd_daemon_dead_letters(d));
 	if (evd_daemon_late_replies(d))
 		print_field(ctl, "Late", "%" PRIu64 " replies",
 			evd_daemon_late_replies(d));

@@ -135,6 +135,23 @@ const struct option_spec option_specs[N_OPTIONS] = {
 		0},
 	[OPT_AFTER] = {"after", 0, "TIME", "from then on (default now)", NULL,
 		0},
+	[OPT_YES] = {"yes", 'y', NULL, "do it: it cannot be taken back", NULL,
+		0},
+	[OPT_EVENT] = {"event", 'e', "EVENT", "only events of this name", NULL,
+		0},
+	[OPT_MOST] = {"count", 'n', "N", "at most so many", NULL, 0},
+	[OPT_SKIP] = {"skip", 0, "N", "pass over the first N", NULL, 0},
+	[OPT_BYTES] = {"bytes", 0, "N",
+		"show so many bytes of each payload (default 64)", NULL, 0},
+	[OPT_ID] = {"id", 0, "ID", "only the event of this id", NULL, 0},
+	[OPT_TO] = {"to", 0, "ALIAS", "post to ALIAS, not to where it was for",
+		NULL, COMPLETE_ALIAS},
+	[OPT_OF] = {"alias", 0, "ALIAS", "only letters that were for ALIAS",
+		NULL, COMPLETE_ALIAS},
+	[OPT_REASON] = {"reason", 0, "REASON", "only letters of this reason",
+		"overflow no-alias expired died refused attempts unhandled",
+		COMPLETE_VALUES},
+	[OPT_ALL_LETTERS] = {"all", 'a', NULL, "all letters", NULL, 0},
 };
 
 const unsigned char global_options[] = {
@@ -398,6 +415,42 @@ const struct verb verbs[] = {
 		verb_ping,
 	},
 	{
+		"queue",
+		"list|peek|pause|resume|purge|move ALIAS...",
+		"look at mailboxes, stop and empty them",
+		"list [PREFIX]    how full each is\n"
+		"peek ALIAS       the events that wait, the next one first\n"
+		"pause ALIAS...   its events wait; new ones are accepted, the\n"
+		"                 control lane goes on\n"
+		"resume ALIAS...  and they wait no more\n"
+		"purge ALIAS      end what waits as cancelled; wants --yes\n"
+		"move ALIAS TO    from the front of one to another's end,\n"
+		"                 as many as that has room for\n",
+		{OPT_MOST, OPT_SKIP, OPT_BYTES, OPT_ID, OPT_EVENT, OPT_YES},
+		1,
+		-1,
+		{COMPLETE_QUEUE, COMPLETE_ALIAS},
+		verb_queue,
+	},
+	{
+		"dead",
+		"list|show|requeue|purge [LETTER...]",
+		"look at events that came to a bad end",
+		"list               each with its reason\n"
+		"show LETTER        one, with its payload\n"
+		"requeue LETTER...  post the events again\n"
+		"purge LETTER...    forget them; wants --yes\n"
+		"\n"
+		"Instead of numbers requeue and purge take --alias, --reason\n"
+		"or --all.\n",
+		{OPT_OF, OPT_REASON, OPT_MOST, OPT_ALL_LETTERS, OPT_TO, OPT_YES,
+			OPT_RAW},
+		1,
+		-1,
+		{COMPLETE_DEAD, COMPLETE_NOTHING},
+		verb_dead,
+	},
+	{
 		"version",
 		"",
 		"print the versions of eventctl and the daemon",
@@ -432,6 +485,26 @@ const struct verb verbs[] = {
 	},
 	{NULL, NULL, NULL, NULL, {OPT_END}, 0, 0, {0, 0}, NULL},
 };
+
+const char *
+complete_words(enum complete how)
+{
+	switch (how) {
+	case COMPLETE_SHELL:
+		return verb_shells;
+	case COMPLETE_QUEUE:
+		return "list peek pause resume purge move";
+	case COMPLETE_DEAD:
+		return "list show requeue purge";
+	case COMPLETE_NOTHING:
+	case COMPLETE_ALIAS:
+	case COMPLETE_FILE:
+	case COMPLETE_VERB:
+	case COMPLETE_VALUES:
+		break;
+	}
+	return NULL;
+}
 
 const struct verb *
 verb_find(const char *name)

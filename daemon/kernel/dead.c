@@ -281,7 +281,6 @@ dead_no_alias(struct sched *s, struct msg *m, const char *alias)
 {
 	struct dead *d;
 
-	s->counters.refused++;
 	if (!m->id)
 		m->id = sched_id(s);
 	d = dead_new(s, NULL, m,

@@ -53,8 +53,8 @@ struct dead *dead_new(struct sched *s, const struct session *owner,
 	const struct msg *m, const struct dead_end *end);
 /* Keep @m with it. Both are taken over. */
 void dead_keep(struct sched *s, struct dead *d, struct msg *m);
-/* A post by name that nobody could be given: counted as refused. Takes @m; its
- * poster has been told or will be by the caller. */
+/* A post by name that nobody could be given. Takes @m; its poster is told by
+ * the caller, who may count it. */
 void dead_no_alias(struct sched *s, struct msg *m, const char *alias);
 
 /* The first letter with a greater id than @after, of @reason or, if that is

@@ -83,7 +83,6 @@ step(struct queue_move *move, struct sched *s)
 		finish(move, s, from);
 		return;
 	}
-	from->box_bits |= BOX_MOVING;
 	go(move, s, atomic_load(&to->home), move_arrive);
 }
 
@@ -95,7 +94,8 @@ queue_move_start(struct queue_move *move, struct sched *s)
 	move->status = EVD_STATUS_OK;
 	move->batch.head = NULL;
 	move->n_batch = 0;
-	step(move, s);
+	session_find(s->kernel, move->from)->box_bits |= BOX_MOVING;
+	go(move, s, s, move_return); /* never done at once */
 }
 
 /* ---- at the target ------------------------------------------------------- */

@@ -8,6 +8,8 @@ const char notice_down[] = "_down";
 const char notice_name[] = "_name";
 const char notice_alias[] = "_alias";
 const char notice_child[] = "_child";
+const char notice_high_water[] = "_high_water";
+const char notice_low_water[] = "_low_water";
 
 struct head {
 	uint64_t watch, session, lost;
@@ -63,7 +65,9 @@ bool
 notice_is_name(const char *event)
 {
 	return !strcmp(event, notice_down) || !strcmp(event, notice_name) ||
-	       !strcmp(event, notice_alias) || !strcmp(event, notice_child);
+	       !strcmp(event, notice_alias) || !strcmp(event, notice_child) ||
+	       !strcmp(event, notice_high_water) ||
+	       !strcmp(event, notice_low_water);
 }
 
 bool
@@ -71,6 +75,12 @@ notice_is(const struct msg *m)
 {
 	return m->event == notice_down || m->event == notice_name ||
 	       m->event == notice_alias || m->event == notice_child;
+}
+
+bool
+notice_is_text(const struct msg *m)
+{
+	return m->event == notice_high_water || m->event == notice_low_water;
 }
 
 void

@@ -23,6 +23,9 @@ extern const char notice_down[];  /* "_down": a watched session ended */
 extern const char notice_name[];  /* "_name": an alias came or went */
 extern const char notice_child[]; /* "_child": a child came or went */
 extern const char notice_alias[]; /* "_alias": one of its own came or went */
+/* Of its mailbox: with a text as payload, not fields. */
+extern const char notice_high_water[]; /* "_high_water": filled to its mark */
+extern const char notice_low_water[];  /* "_low_water": and emptied again */
 
 /* NULL: out of memory. */
 struct msg *notice_new(
@@ -30,7 +33,9 @@ struct msg *notice_new(
 /* Is @event called as they are? Others that are so are not for handlers that
  * expect a notice. */
 bool notice_is_name(const char *event);
-/* Is @m one? Then its payload is not for people. */
+/* Is @m one with fields? Then its payload is not for people. */
 bool notice_is(const struct msg *m);
+/* Is it one with a text? */
+bool notice_is_text(const struct msg *m);
 /* Its strings are good as long as @m. */
 void notice_read(const struct msg *m, struct notice *n);

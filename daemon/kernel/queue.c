@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "kernel/aside.h"
+#include "kernel/notice.h"
 
 static struct sched *
 home_of(const struct session *s)
@@ -111,7 +112,7 @@ queue_rise(struct sched *s, struct session *t)
 		!is_over(&t->box, &t->spec->high, true))
 		return;
 	t->box_bits |= BOX_ABOVE;
-	tell_level(s, t, "_high_water");
+	tell_level(s, t, notice_high_water);
 }
 
 void
@@ -121,7 +122,7 @@ queue_fall(struct sched *s, struct session *t)
 		return;
 	t->box_bits &= (uint8_t)~BOX_ABOVE;
 	if (t->box_bits & BOX_WATER)
-		tell_level(s, t, "_low_water");
+		tell_level(s, t, notice_low_water);
 }
 
 /* Events have left it by another way than its handlers. */

@@ -75,5 +75,6 @@ struct queue_move {
 	void (*done)(struct queue_move *move, struct sched *home);
 };
 
-/* from, to, left and done are set; on the home of the source. */
+/* from, to, left and done are set; on the home of the source, which is there
+ * and not BOX_MOVING yet. */
 void queue_move_start(struct queue_move *move, struct sched *s);

@@ -66,8 +66,8 @@ struct session_spec {
 	struct overflow_rule *rules; /* the first that matches counts */
 	size_t n_rules;
 	struct water_mark high, low;
-	char *water_alias; /* who is told of them; NULL: itself */
-	char *dead_letter; /* alias that gets copies; NULL: none does */
+	char *water_alias;     /* who is told of them; NULL: itself */
+	char *dead_letter;     /* alias that gets copies; NULL: none does */
 	uint32_t max_attempts; /* crashes that one event may cause; 0: one */
 	/* [Session] */
 	enum restart_mode restart;

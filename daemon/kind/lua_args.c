@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "kernel/dead.h"
 #include "kernel/sched.h"
 #include "kind/lua_session.h"
 #include "proto/envelope.h"
@@ -133,6 +134,17 @@ lua_push_failure(lua_State *L, int status, const char *text)
 	lua_pushstring(L, status_word(status));
 	lua_pushstring(L, text ? text : status_text(status));
 	return 3;
+}
+
+void
+lua_free_refused(lua_State *L, struct msg *m, int i)
+{
+	struct sched *s = lua_session_of(L)->sched;
+
+	if (m->to == 0 && lua_type(L, i) == LUA_TSTRING)
+		dead_no_alias(s, m, lua_tostring(L, i));
+	else
+		msg_free(&s->pool, m);
 }
 
 int

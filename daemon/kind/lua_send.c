@@ -26,7 +26,7 @@ post(lua_State *L, struct msg *m, uint64_t to, int i)
 	m->from = ls->session->id;
 	r = sched_post(ls->sched, m);
 	if (r) {
-		msg_free(&ls->sched->pool, m);
+		lua_free_refused(L, m, i);
 		return lua_push_refusal(L, r, to, i);
 	}
 	lua_pushboolean(L, 1);
@@ -100,7 +100,7 @@ call_and_wait(lua_State *L, struct msg *m, uint32_t timeout_ms)
 		ls->session, m, ++ls->last_token, timeout_ms, NULL);
 
 	if (r) {
-		msg_free(&ls->sched->pool, m);
+		lua_free_refused(L, m, 1);
 		return lua_push_refusal(L, r, to, 1);
 	}
 	ls->waits_for = ls->last_token;

@@ -169,5 +169,7 @@ const char *lua_clock_word(enum delay_clock clock);
 const char *lua_misfire_word(enum delay_misfire misfire);
 /* Push nil, the status's word and a text. */
 int lua_push_failure(lua_State *L, int status, const char *text);
+/* @m was refused: it is a dead letter if argument @i names nobody. */
+void lua_free_refused(lua_State *L, struct msg *m, int i);
 /* The same for what sched_post() returned; argument @i said where to. */
 int lua_push_refusal(lua_State *L, int r, uint64_t session, int i);

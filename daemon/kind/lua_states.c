@@ -150,7 +150,8 @@ bool
 lua_push_handler(lua_State *L, int handlers, const struct msg *m)
 {
 	bool is_notice = m->event[0] == '_' &&
-			 (notice_is(m) || call_notice_is_cancelled(m->event));
+			 (notice_is(m) || notice_is_text(m) ||
+				 call_notice_is_cancelled(m->event));
 	bool is_open = m->event[0] != '_' || is_notice;
 
 	if (is_notice)

@@ -104,6 +104,15 @@ is_false(const char *event)
 		       !call_notice_is_cancelled(event));
 }
 
+/* No fallback: who does not know of it does not want it. */
+static evd_handler_fn
+own_handler(const struct native *n, const char *event, size_t size)
+{
+	uint16_t index = native_image_find(n->image, event, size);
+
+	return index ? n->image->plugin->handlers[index - 1].fn : NULL;
+}
+
 /* An index is another session's word for it: it counts only with our own
  * string beside it. */
 static evd_handler_fn
@@ -113,6 +122,8 @@ handler_of(const struct native *n, const struct msg *m)
 	size_t i = m->handler - 1u;
 	evd_handler_fn fn = n->n_first ? handler_first(n, m->event) : NULL;
 
+	if (m->event[0] == '_' && notice_is_text(m))
+		return fn ? fn : own_handler(n, m->event, m->event_size);
 	if (m->event[0] == '_' && is_false(m->event))
 		return p->fallback; /* its handler expects a struct */
 	if (fn)

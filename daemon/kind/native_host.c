@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "kernel/dead.h"
 #include "kernel/sched.h"
 #include "kind/native_send.h"
 #include "kind/session_log.h"
@@ -271,6 +272,21 @@ holder_by_name(struct native *n, const char *alias)
 	return alias_holder(&n->sched->kernel->aliases, alias, strlen(alias));
 }
 
+/* Nobody holds @alias: a dead letter, if it could be a post at all. */
+static int
+undeliverable(struct native *n, const char *alias, const char *event,
+	const void *data, size_t size)
+{
+	struct msg *m;
+	int r = make_named(n, event, data, size, &m);
+
+	if (r)
+		return r;
+	m->from = n->session->id;
+	dead_no_alias(n->sched, m, alias);
+	return -ENOENT;
+}
+
 static int
 host_post_alias(struct evd_ctx *ctx, const char *alias, const char *event,
 	const void *data, size_t size)
@@ -278,7 +294,8 @@ host_post_alias(struct evd_ctx *ctx, const char *alias, const char *event,
 	struct native *n = native_of(ctx);
 	uint64_t holder = holder_by_name(n, alias);
 
-	return holder ? host_post_id(ctx, holder, event, data, size) : -ENOENT;
+	return holder ? host_post_id(ctx, holder, event, data, size)
+		      : undeliverable(n, alias, event, data, size);
 }
 
 /* ---- calls ------------------------------------------------------------- */

@@ -12,6 +12,7 @@
 #include "envelope.h"
 #include "eventd/version.h"
 #include "frame.h"
+#include "kernel/dead.h"
 #include "net/binding.h"
 #include "net/conn.h"
 #include "net/inbound.h"
@@ -147,11 +148,29 @@ message_of(struct conn *c, const struct envelope *e, uint64_t to)
 	return m;
 }
 
+/* A post or call to a name that nobody holds leaves a dead letter. */
+static void
+keep_undelivered(struct conn *c, const struct envelope *e)
+{
+	char alias[ENVELOPE_ALIAS_MAX + 1];
+	size_t n;
+	const char *name = name_of(c, e, &n);
+	struct msg *m = name ? message_of(c, e, 0) : NULL;
+
+	if (!m)
+		return;
+	memcpy(alias, name, n);
+	alias[n] = '\0';
+	dead_no_alias(&c->loop->sched, m, alias);
+}
+
 static void
 post_failed(
 	struct conn *c, const struct envelope *e, int status, const char *text)
 {
 	c->loop->sched.counters.refused++;
+	if (status == EVD_STATUS_NO_ALIAS)
+		keep_undelivered(c, e);
 	conn_send_failure(c, e->seq, status, text);
 	conn_post_settled(c, e->seq, e->payload_size);
 }
@@ -227,6 +246,8 @@ call_failed(
 	struct conn *c, const struct envelope *e, int status, const char *text)
 {
 	c->loop->sched.counters.refused++;
+	if (status == EVD_STATUS_NO_ALIAS)
+		keep_undelivered(c, e);
 	conn_send_reply(c, e->call, status, text, strlen(text));
 }
 

@@ -61,8 +61,8 @@ on_home(struct sched *s, struct sched_task *task)
 	gather_answer(container_of(task, struct gather, task));
 }
 
-static void
-go_home(struct gather *g, struct sched *here)
+void
+gather_return(struct gather *g, struct sched *here)
 {
 	if (here == g->home) {
 		gather_answer(g);
@@ -81,9 +81,16 @@ on_visit(struct sched *s, struct sched_task *task)
 	for (;;) {
 		bool more = g->visit(g, s);
 
+		if (g->pending)
+			return; /* @g may be gone */
+		if (g->again) {
+			g->again = false;
+			sched_run_on(s, s, &g->task);
+			return;
+		}
 		g->next++;
 		if (!more || g->only || g->next >= k->n_scheds) {
-			go_home(g, s);
+			gather_return(g, s);
 			return;
 		}
 		if (k->scheds[g->next] != s)

@@ -21,19 +21,24 @@ struct gather {
 	char text[VERB_TEXT_MAX];
 	struct arena arena; /* of all that the answer holds */
 	Eventd__V1__Response response;
-	/* One scheduler's part, on its thread. False: that is enough. */
+	/* One scheduler's part, on its thread. False: that is enough. It may
+	 * set `again`: it has more to do there, in another turn; or `pending`:
+	 * gather_return() tells when it is done, and that is enough. */
 	bool (*visit)(struct gather *g, struct sched *s);
 	/* Back home: fill in @response. May be NULL. */
 	void (*finish)(struct gather *g);
 	uint64_t args[4]; /* of the verb */
 	char name[256];
 	void *out;
+	bool again, pending;
 };
 
 /* For @p's request @id; NULL: out of memory, and told so. */
 struct gather *gather_new(struct peer *p, uint64_t id);
 /* Ask; consumes @g. */
 void gather_start(struct gather *g, struct sched *here);
+/* What was pending on the thread of @here is done; consumes @g. */
+void gather_return(struct gather *g, struct sched *here);
 /* Answer now; consumes @g. On the connection's thread. */
 void gather_answer(struct gather *g);
 /* Zeroed memory for the answer; NULL: it is too much. */

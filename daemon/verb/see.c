@@ -108,6 +108,36 @@ put_aside(Eventd__V1__SessionInfo *info, const struct session *t)
 	info->repeated = aside ? aside->n_repeated : 0;
 }
 
+/* As in its file. */
+static char *
+overflow_text(struct gather *g, const struct session_spec *spec)
+{
+	char text[1024];
+	size_t n;
+
+	n = (size_t)snprintf(text, sizeof(text), "%s",
+		overflow_words[spec ? spec->overflow : OVERFLOW_BLOCK]);
+	for (size_t i = 0; spec && i < spec->n_rules && n < sizeof(text); i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " %s:%s",
+			spec->rules[i].pattern,
+			overflow_words[spec->rules[i].overflow]);
+	return gather_string(g, text);
+}
+
+static void
+put_marks(Eventd__V1__SessionInfo *info, const struct session *t)
+{
+	const struct water_mark *high = t->spec ? &t->spec->high : NULL;
+
+	if (!high)
+		return;
+	info->high_events = high->events;
+	if (!high->percent)
+		return;
+	info->high_events = (uint64_t)t->box.max_n * high->percent / 100;
+	info->high_bytes = t->box.max_size / 100 * high->percent;
+}
+
 static Eventd__V1__SessionInfo *
 session_info(struct gather *g, struct sched *s, const struct session *t)
 {
@@ -127,8 +157,13 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 	info->loop = s->index;
 	info->memory += profile_memory(t);
 	info->age_s = (uint32_t)(s->now_ns / NS_PER_S) - t->box.born_s;
+	info->paused = t->box_bits & BOX_PAUSED;
+	info->above = t->box_bits & BOX_ABOVE;
+	put_marks(info, t);
+	info->overflow = overflow_text(g, t->spec);
+	info->control = (t->control.tail != NULL) + (t->notices.tail != NULL);
 	info->counters = counters_of(g, &t->counters);
-	if (!info->counters || !put_aliases(g, info, t) ||
+	if (!info->counters || !info->overflow || !put_aliases(g, info, t) ||
 		!put_health(g, info, t))
 		return NULL;
 	info->counters->queued = t->box.n;
@@ -317,6 +352,10 @@ daemon_visit(struct gather *g, struct sched *s)
 	add_counters(report->daemon->counters, s);
 	put_loop(report->daemon, s);
 	g->args[0] += s->n_failed;
+	report->daemon->dead_letters += s->dead.n;
+	report->daemon->dead_letter_bytes += s->dead.size;
+	report->daemon->dead_letters_ever += s->dead.total;
+	report->daemon->dead_letters_forgotten += s->dead.forgotten;
 	return true;
 }
 

@@ -38,11 +38,17 @@ verb_name_ok(struct peer *p, uint64_t id, const char *alias)
 }
 
 bool
+verb_is_manager(const struct peer *p)
+{
+	return p->uid == 0 || p->uid == p->shared->owner;
+}
+
+bool
 verb_may_manage(struct peer *p, uint64_t id)
 {
 	char text[VERB_TEXT_MAX];
 
-	if (p->uid == 0 || p->uid == p->shared->owner)
+	if (verb_is_manager(p))
 		return true;
 	snprintf(text, sizeof(text),
 		"uid %u may not manage the daemon, only root and uid %u may",
@@ -64,82 +70,51 @@ verb_ping(struct peer *p, const Eventd__V1__Request *r)
 	p->ops->respond(p, &response);
 }
 
+#define ROW(verb, run) [EVENTD__V1__REQUEST__VERB_##verb] = (run)
+
 void
 verb_run(struct peer *p, const Eventd__V1__Request *r)
 {
-	switch (r->verb_case) {
-	case EVENTD__V1__REQUEST__VERB_RESOLVE:
-		verb_resolve(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_BIND:
-		verb_bind(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_UNBIND:
-		verb_unbind(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_WAIT:
-		verb_wait(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_WATCH:
-		verb_watch(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_UNWATCH:
-		verb_unwatch(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_WATCH_NAMES:
-		verb_watch_names(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_WILL:
-		verb_will(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_GOODBYE:
-		verb_goodbye(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_DELAY:
-		verb_delay(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_CANCEL:
-		verb_cancel(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_ADJUST:
-		verb_adjust(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_CALENDAR:
-		verb_calendar(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_LIST:
-		verb_list(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_STATUS:
-		verb_status(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_TIMERS:
-		verb_timers(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_RELOAD:
-		verb_reload(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_PING:
-		verb_ping(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_RESTART:
-		verb_restart(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_CANCEL_CALL:
-		verb_cancel_call(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_PROFILE:
-		verb_profile(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_SPAWN:
-		verb_spawn(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB_STOP:
-		verb_stop(p, r);
-		return;
-	case EVENTD__V1__REQUEST__VERB__NOT_SET:
-	default: /* of a later version */
+	static void (*const verbs[])(
+		struct peer * p, const Eventd__V1__Request *r) = {
+		ROW(RESOLVE, verb_resolve),
+		ROW(BIND, verb_bind),
+		ROW(UNBIND, verb_unbind),
+		ROW(WAIT, verb_wait),
+		ROW(WATCH, verb_watch),
+		ROW(UNWATCH, verb_unwatch),
+		ROW(WATCH_NAMES, verb_watch_names),
+		ROW(WILL, verb_will),
+		ROW(GOODBYE, verb_goodbye),
+		ROW(DELAY, verb_delay),
+		ROW(CANCEL, verb_cancel),
+		ROW(ADJUST, verb_adjust),
+		ROW(CALENDAR, verb_calendar),
+		ROW(LIST, verb_list),
+		ROW(STATUS, verb_status),
+		ROW(TIMERS, verb_timers),
+		ROW(RELOAD, verb_reload),
+		ROW(PING, verb_ping),
+		ROW(RESTART, verb_restart),
+		ROW(CANCEL_CALL, verb_cancel_call),
+		ROW(PROFILE, verb_profile),
+		ROW(SPAWN, verb_spawn),
+		ROW(STOP, verb_stop),
+		ROW(QUEUE_PEEK, verb_queue_peek),
+		ROW(QUEUE_PAUSE, verb_queue_pause),
+		ROW(QUEUE_RESUME, verb_queue_resume),
+		ROW(QUEUE_PURGE, verb_queue_purge),
+		ROW(QUEUE_MOVE, verb_queue_move),
+		ROW(DEAD_LIST, verb_dead_list),
+		ROW(DEAD_SHOW, verb_dead_show),
+		ROW(DEAD_REQUEUE, verb_dead_requeue),
+		ROW(DEAD_PURGE, verb_dead_purge),
+	};
+	size_t i = (size_t)r->verb_case;
+
+	if (i < sizeof(verbs) / sizeof(verbs[0]) && verbs[i])
+		verbs[i](p, r);
+	else /* none, or of a later version */
 		verb_refuse(p, r->id, EVD_STATUS_UNSUPPORTED,
 			"this daemon does not know the request");
-	}
 }

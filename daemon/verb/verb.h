@@ -81,7 +81,9 @@ void verb_refuse(struct peer *p, uint64_t id, int status, const char *text);
 bool verb_is_open(struct peer *p, uint64_t id);
 /* The alias is a valid name; else an answer has been sent. */
 bool verb_name_ok(struct peer *p, uint64_t id, const char *alias);
-/* The peer may manage the daemon; else an answer has been sent. */
+/* Root and the user that eventd runs as may. */
+bool verb_is_manager(const struct peer *p);
+/* The same; else an answer has been sent. */
 bool verb_may_manage(struct peer *p, uint64_t id);
 
 void verb_resolve(struct peer *p, const Eventd__V1__Request *r);
@@ -107,3 +109,12 @@ void verb_profile(struct peer *p, const Eventd__V1__Request *r);
 void verb_spawn(struct peer *p, const Eventd__V1__Request *r);
 void verb_stop(struct peer *p, const Eventd__V1__Request *r);
 void verb_ping(struct peer *p, const Eventd__V1__Request *r);
+void verb_queue_peek(struct peer *p, const Eventd__V1__Request *r);
+void verb_queue_pause(struct peer *p, const Eventd__V1__Request *r);
+void verb_queue_resume(struct peer *p, const Eventd__V1__Request *r);
+void verb_queue_purge(struct peer *p, const Eventd__V1__Request *r);
+void verb_queue_move(struct peer *p, const Eventd__V1__Request *r);
+void verb_dead_list(struct peer *p, const Eventd__V1__Request *r);
+void verb_dead_show(struct peer *p, const Eventd__V1__Request *r);
+void verb_dead_requeue(struct peer *p, const Eventd__V1__Request *r);
+void verb_dead_purge(struct peer *p, const Eventd__V1__Request *r);

@@ -801,3 +801,4 @@ EVD_API int evd_status_from_errno(int err);
 #endif
 
 #include <eventd/look.h>
+#include <eventd/queue.h>

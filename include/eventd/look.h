@@ -75,6 +75,15 @@ EVD_API uint64_t evd_session_queued_bytes(const struct evd_session *s);
 EVD_API uint64_t evd_session_max_events(const struct evd_session *s);
 EVD_API uint64_t evd_session_max_bytes(const struct evd_session *s);
 /* Posts that wait for room in the mailbox. */
+/* Its events wait: evd_queue_pause(). */
+EVD_API bool evd_session_is_paused(const struct evd_session *s);
+/* As in its file: "block tick:drop-oldest". */
+EVD_API const char *evd_session_overflow(const struct evd_session *s);
+/* The high mark, in events and in bytes; 0: none. */
+EVD_API uint64_t evd_session_high_events(const struct evd_session *s);
+EVD_API uint64_t evd_session_high_bytes(const struct evd_session *s);
+/* It was reached, and the low one has not been since. */
+EVD_API bool evd_session_is_above(const struct evd_session *s);
 EVD_API uint64_t evd_session_parked(const struct evd_session *s);
 /* Bytes of the session's own state. */
 EVD_API uint64_t evd_session_memory(const struct evd_session *s);
@@ -137,6 +146,11 @@ EVD_API uint64_t evd_daemon_counter(const struct evd_daemon *d, int counter);
 EVD_API uint64_t evd_daemon_memory(const struct evd_daemon *d);
 /* "running", "stopping" */
 EVD_API const char *evd_daemon_state(const struct evd_daemon *d);
+/* Dead letters: kept now, their bytes, ever, and forgotten for the bounds. */
+EVD_API uint64_t evd_daemon_dead_letters(const struct evd_daemon *d);
+EVD_API uint64_t evd_daemon_dead_letter_bytes(const struct evd_daemon *d);
+EVD_API uint64_t evd_daemon_dead_letters_ever(const struct evd_daemon *d);
+EVD_API uint64_t evd_daemon_dead_letters_forgotten(const struct evd_daemon *d);
 EVD_API uint64_t evd_daemon_late_replies(const struct evd_daemon *d);
 /* Budget= and TurnBudget=. */
 EVD_API uint32_t evd_daemon_budget(const struct evd_daemon *d);

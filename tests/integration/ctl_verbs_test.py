@@ -448,6 +448,7 @@ class EveryVerb(ctl.TestCase):
         "spawn": ["--script", "SCRIPT", "--alias", "spawned"],
         "stop": ["spawned"],
         "tree": [],
+        "queue": ["list"], "dead": ["list"],
         "ping": [], "version": [],
         "completion": ["bash"],
         "help": [],
@@ -470,7 +471,7 @@ class EveryVerb(ctl.TestCase):
                 continue
             with self.subTest(verb=verb):
                 self.assertTrue(self.objects(verb, *words) or
-                                verb in ("timers", "profile"))
+                                verb in ("timers", "profile", "dead"))
 
     def test_bind_does(self):
         self.start()

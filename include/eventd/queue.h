@@ -1,0 +1,137 @@
+#pragma once
+/* libevd: mailboxes and dead letters. Part of client.h, which includes it and
+ * tells the rules; the functions wait and fail as those of look.h. */
+#include <eventd/client.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct evd_queue;  /* a page of a mailbox: evd_queue_peek() */
+struct evd_queued; /* one of its events */
+struct evd_deads;  /* a page of dead letters: evd_dead_list() */
+struct evd_dead;   /* one of them */
+
+/* ---- mailboxes ---------------------------------------------------------- */
+
+/**
+ * evd_queue_peek() - a page of the events that wait in a mailbox
+ * @skip:  so many are passed over: 0, then evd_queue_next() of the page before
+ * @limit: events a page; 0: the daemon's default, 100
+ * @bytes: of each payload at most, up to 4,096; they are told to who may
+ *         manage the mailbox alone: root, the daemon's user, who has bound it
+ * @page:  set on success; release with evd_queue_free()
+ *
+ * Events that come or leave between two pages shift the later ones.
+ *
+ * Return: 0, or -ENOENT, -EINVAL and the errors of look.h.
+ */
+EVD_API int evd_queue_peek(struct evd *c, const char *alias, uint64_t skip,
+	uint32_t limit, uint32_t bytes, struct evd_queue **page);
+/* The one event of this id: a page of one. Also -ESRCH: it does not wait. */
+EVD_API int evd_queue_peek_id(struct evd *c, const char *alias, uint64_t id,
+	uint32_t bytes, struct evd_queue **page);
+EVD_API size_t evd_queue_count(const struct evd_queue *page);
+EVD_API const struct evd_queued *evd_queue_at(
+	const struct evd_queue *page, size_t i);
+EVD_API uint64_t evd_queue_next(const struct evd_queue *page);
+EVD_API struct evd_queue *evd_queue_free(struct evd_queue *page);
+
+EVD_API uint64_t evd_queued_position(const struct evd_queued *q);
+EVD_API uint64_t evd_queued_id(const struct evd_queued *q);
+EVD_API const char *evd_queued_event(const struct evd_queued *q);
+/* Id of the session that sent it; 0: none. */
+EVD_API uint64_t evd_queued_from(const struct evd_queued *q);
+/* Payload bytes, and the head of them that was told. */
+EVD_API uint64_t evd_queued_size(const struct evd_queued *q);
+EVD_API const void *evd_queued_data(const struct evd_queued *q, size_t *size);
+/* A reply is expected. */
+EVD_API bool evd_queued_is_call(const struct evd_queued *q);
+/* Deliveries so far. */
+EVD_API uint32_t evd_queued_attempt(const struct evd_queued *q);
+EVD_API bool evd_queued_is_urgent(const struct evd_queued *q);
+
+/* Its events wait from now on; new ones are accepted as ever, and its control
+ * lane goes on. 0, or -ENOENT, -EACCES ... */
+EVD_API int evd_queue_pause(struct evd *c, const char *alias);
+EVD_API int evd_queue_resume(struct evd *c, const char *alias);
+/* End what is queued now, or what of it is called @event, as cancelled.
+ * @purged: how many; may be NULL. */
+EVD_API int evd_queue_purge(
+	struct evd *c, const char *alias, const char *event, uint64_t *purged);
+/**
+ * evd_queue_move() - move events from the front of a mailbox to another's end
+ * @limit: at most so many; 0: all that is queued now
+ * @moved: how many were; may be NULL
+ * @left:  how many of those asked for were not; may be NULL
+ *
+ * Ids, senders and order stay, and so do the bounds of the target.
+ *
+ * Return: 0, also if not all were moved: then evd_last_error() tells why, and
+ * evd_last_status() is EVD_STATUS_FULL or another. -ENOENT, -EACCES, -EINVAL:
+ * both are one session, -EDQUOT: a move is under way.
+ */
+EVD_API int evd_queue_move(struct evd *c, const char *alias, const char *to,
+	uint64_t limit, uint64_t *moved, uint64_t *left);
+
+/* ---- dead letters ------------------------------------------------------- */
+
+/* Which letters: all fields that are set must match. */
+struct evd_dead_filter {
+	const char *alias;  /* they were for; NULL or "": any */
+	const char *reason; /* "overflow", "no-alias", "expired", "died",
+			     * "refused", "attempts", "unhandled"; NULL: any */
+};
+
+/* @after: 0, then evd_deads_next() of the page before; @limit 0: 100. */
+EVD_API int evd_dead_list(struct evd *c, const struct evd_dead_filter *filter,
+	uint64_t after, uint32_t limit, struct evd_deads **page);
+/* One letter with its payload: a page of one. -ESRCH: there is none. */
+EVD_API int evd_dead_show(struct evd *c, uint64_t id, struct evd_deads **page);
+EVD_API size_t evd_deads_count(const struct evd_deads *page);
+EVD_API const struct evd_dead *evd_deads_at(
+	const struct evd_deads *page, size_t i);
+EVD_API uint64_t evd_deads_next(const struct evd_deads *page);
+EVD_API struct evd_deads *evd_deads_free(struct evd_deads *page);
+
+EVD_API uint64_t evd_dead_id(const struct evd_dead *d);
+EVD_API const char *evd_dead_reason(const struct evd_dead *d);
+/* EVD_STATUS_*, and why, for people. */
+EVD_API int evd_dead_status(const struct evd_dead *d);
+EVD_API const char *evd_dead_text(const struct evd_dead *d);
+EVD_API const char *evd_dead_alias(const struct evd_dead *d);
+EVD_API const char *evd_dead_event(const struct evd_dead *d);
+EVD_API uint64_t evd_dead_event_id(const struct evd_dead *d);
+EVD_API uint64_t evd_dead_from(const struct evd_dead *d);
+EVD_API uint64_t evd_dead_to(const struct evd_dead *d);
+EVD_API uint64_t evd_dead_size(const struct evd_dead *d);
+EVD_API int64_t evd_dead_time_ns(const struct evd_dead *d);
+EVD_API uint32_t evd_dead_attempt(const struct evd_dead *d);
+/* The payload, from evd_dead_show() alone and for who may manage the daemon. */
+EVD_API const void *evd_dead_data(const struct evd_dead *d, size_t *size);
+
+/* What became of the letters. */
+struct evd_dead_result {
+	uint64_t letters; /* posted again, or forgotten */
+	uint64_t failed;  /* are still there */
+	int status;       /* of the first that failed; evd_last_error() */
+	uint64_t next;    /* for @after of the next page; 0: that was all */
+};
+/* Post the events of @n letters again, to the alias @to or, if it is NULL, to
+ * their own. 0, also if some failed; -EACCES ... */
+EVD_API int evd_dead_requeue(struct evd *c, const uint64_t *ids, size_t n,
+	const char *to, struct evd_dead_result *result);
+/* A page of those that match; the next with @after result->next, until 0. */
+EVD_API int evd_dead_requeue_matching(struct evd *c,
+	const struct evd_dead_filter *filter, const char *to, uint64_t after,
+	struct evd_dead_result *result);
+/* Forget letters, likewise. */
+EVD_API int evd_dead_purge(struct evd *c, const uint64_t *ids, size_t n,
+	struct evd_dead_result *result);
+EVD_API int evd_dead_purge_matching(struct evd *c,
+	const struct evd_dead_filter *filter, uint64_t after,
+	struct evd_dead_result *result);
+
+#ifdef __cplusplus
+}
+#endif
