@@ -10,6 +10,7 @@
 #include "base/zone.h"
 #include "kernel/alias.h"
 #include "kernel/epoch.h"
+#include "kernel/msg.h"
 
 struct sched;
 struct session;
@@ -53,10 +54,11 @@ struct kernel {
 	struct epoch epoch;
 	struct aliases aliases;
 	struct sessions sessions;
+	struct msg_depot depot;
 	struct kernel_limits limits;
 	const struct clock_source *clock;
 	uint64_t profile_ticks, profile_ns; /* at the same time */
-	struct zones zones; /* of calendars */
+	struct zones zones;                 /* of calendars */
 	struct sched *scheds[KERNEL_LOOPS_MAX];
 	unsigned n_scheds;
 	_Atomic uint64_t late_replies;

@@ -1,7 +1,7 @@
 /* Message allocation: free lists by size class in front of malloc().
  *
  * A pool is one scheduler's; a message may end in another pool than it came
- * from, which is why each list is capped. AddressSanitizer builds go straight
+ * from, and comes back by the depot. AddressSanitizer builds go straight
  * to malloc(), so that a use after msg_free() is found. */
 #include "kernel/msg.h"
 
@@ -27,20 +27,12 @@ enum {
 	CLASS_MAX = 4096, /* bytes of the largest class */
 	CLASS_HEAP = MSG_CLASSES,
 	HEAD_SIZE = offsetof(struct msg, data),
+	DEPOT_MAX = 64 << 20, /* bytes kept for reuse */
 };
 
-static const struct {
-	uint16_t size;  /* bytes of the whole block */
-	uint16_t limit; /* kept for reuse at most: about 1 MiB a class */
-} classes[MSG_CLASSES] = {
-	{128, 8192},
-	{192, 5461},
-	{256, 4096},
-	{512, 2048},
-	{1024, 1024},
-	{2048, 512},
-	{CLASS_MAX, 256},
-};
+/* Bytes of the whole block. */
+static const uint16_t class_sizes[MSG_CLASSES] = {
+	128, 192, 256, 512, 1024, 2048, CLASS_MAX};
 
 static inline unsigned
 class_of(size_t total)
@@ -55,24 +47,104 @@ class_of(size_t total)
 	return total <= 1024 ? 4 : total <= 2048 ? 5 : 6;
 }
 
+/* ---- the depot --------------------------------------------------------- */
+
+static void
+chain_free(struct msg *m)
+{
+	for (struct msg *next; m; m = next) {
+		next = msg_next(m);
+		free(m);
+	}
+}
+
 void
-msg_pool_init(struct msg_pool *p)
+msg_depot_init(struct msg_depot *d)
+{
+	memset(d, 0, sizeof(*d));
+	pthread_mutex_init(&d->lock, NULL);
+}
+
+static struct msg *
+depot_take(struct msg_depot *d, unsigned c)
+{
+	struct msg *batch;
+
+	if (!d)
+		return NULL;
+	pthread_mutex_lock(&d->lock);
+	batch = d->batches[c];
+	if (batch) {
+		d->batches[c] = (struct msg *)batch->timer.link;
+		d->size -= (size_t)MSG_POOL_BATCH * class_sizes[c];
+		batch->timer.link = NULL;
+	}
+	pthread_mutex_unlock(&d->lock);
+	return batch;
+}
+
+static void
+depot_give(struct msg_depot *d, unsigned c, struct msg *batch)
+{
+	size_t size = (size_t)MSG_POOL_BATCH * class_sizes[c];
+	bool kept = false;
+
+	if (d) {
+		pthread_mutex_lock(&d->lock);
+		kept = d->size + size <= DEPOT_MAX;
+		if (kept) {
+			batch->timer.link = (struct timer *)d->batches[c];
+			d->batches[c] = batch;
+			d->size += size;
+		}
+		pthread_mutex_unlock(&d->lock);
+	}
+	if (!kept)
+		chain_free(batch);
+}
+
+void
+msg_depot_deinit(struct msg_depot *d)
+{
+	struct msg *batch;
+
+	for (unsigned c = 0; c < MSG_CLASSES; c++)
+		while ((batch = depot_take(d, c)))
+			chain_free(batch);
+	pthread_mutex_destroy(&d->lock);
+}
+
+/* ---- pools ------------------------------------------------------------- */
+
+void
+msg_pool_init(struct msg_pool *p, struct msg_depot *depot)
 {
 	memset(p, 0, sizeof(*p));
+	p->depot = depot;
 	for (unsigned c = 0; c < MSG_CLASSES; c++)
-		p->room[c] = classes[c].limit;
+		p->room[c] = MSG_POOL_BATCH;
 }
 
 void
 msg_pool_deinit(struct msg_pool *p)
 {
 	for (unsigned c = 0; c < MSG_CLASSES; c++) {
-		for (struct msg *m = p->free[c], *next; m; m = next) {
-			next = msg_next(m);
-			free(m);
-		}
+		chain_free(p->free[c]);
+		chain_free(p->full[c]);
 	}
-	msg_pool_init(p);
+	msg_pool_init(p, p->depot);
+}
+
+/* `free` is empty: a batch for it. False: there is none. */
+__attribute__((noinline)) static bool
+pool_refill(struct msg_pool *p, unsigned c)
+{
+	p->free[c] = p->full[c] ? p->full[c] : depot_take(p->depot, c);
+	p->full[c] = NULL;
+	if (!p->free[c])
+		return false;
+	p->room[c] = 0;
+	return true;
 }
 
 /* In pieces, because gcc makes one memset() of this size `rep stos`, which
@@ -96,12 +168,12 @@ block_take(struct msg_pool *p, size_t total)
 	unsigned c = class_of(total);
 	struct msg *m;
 
-	if (p && c < CLASS_HEAP && p->free[c]) {
+	if (p && c < CLASS_HEAP && (p->free[c] || pool_refill(p, c))) {
 		m = p->free[c];
 		p->free[c] = msg_next(m);
 		p->room[c]++;
 	} else {
-		m = malloc(c < CLASS_HEAP ? classes[c].size : total);
+		m = malloc(c < CLASS_HEAP ? class_sizes[c] : total);
 		if (!m)
 			return NULL;
 	}
@@ -209,9 +281,20 @@ msg_new_static(struct msg_pool *p, const char *event, uint8_t event_size,
 }
 
 struct msg *
-msg_free_rest(struct msg *m)
+msg_free_rest(struct msg_pool *p, struct msg *m)
 {
-	free(m);
+	unsigned c = m->pool_class;
+
+	if (!p || c >= CLASS_HEAP) {
+		free(m);
+		return NULL;
+	}
+	if (p->full[c])
+		depot_give(p->depot, c, p->full[c]);
+	p->full[c] = p->free[c];
+	p->free[c] = m;
+	msg_link(m, NULL);
+	p->room[c] = MSG_POOL_BATCH - 1;
 	return NULL;
 }
 

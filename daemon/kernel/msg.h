@@ -6,6 +6,7 @@
  * pushed to, then the session that handles it. It crosses threads only as a
  * whole, through the inbox of a scheduler. */
 #include <assert.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -193,18 +194,32 @@ msg_ring_pop(struct msg_ring *r)
 }
 
 /* Free lists of messages by size class, one per scheduler; not thread-safe.
- * A message may be freed to another pool than it came from. A NULL pool is
- * malloc() and free(), for threads that have none. */
-enum { MSG_CLASSES = 7 };
+ * A message may be freed to another pool than it came from: what a pool has too
+ * many of goes, a batch at a time, to the depot that the pools share, and those
+ * that lack some take it there. A NULL pool is malloc() and free(), for threads
+ * that have none. */
+enum { MSG_CLASSES = 7, MSG_POOL_BATCH = 64 };
+
+/* Any thread. */
+struct msg_depot {
+	pthread_mutex_t lock;
+	/* The first of each batch leads to the next batch by timer.link. */
+	struct msg *batches[MSG_CLASSES];
+	size_t size; /* bytes */
+};
 
 struct msg_pool {
+	struct msg_depot *depot; /* may be NULL */
 	struct msg *free[MSG_CLASSES];
-	/* How many each list may still take; the last is of what came from
-	 * malloc(), which takes none. */
+	struct msg *full[MSG_CLASSES]; /* a batch, or NULL */
+	/* How many `free` lacks of a batch; the last class is of what came
+	 * from malloc(), which is not kept. */
 	uint32_t room[MSG_CLASSES + 1];
 };
 
-void msg_pool_init(struct msg_pool *p);
+void msg_depot_init(struct msg_depot *d);
+void msg_depot_deinit(struct msg_depot *d);
+void msg_pool_init(struct msg_pool *p, struct msg_depot *depot);
 void msg_pool_deinit(struct msg_pool *p);
 
 /**
@@ -229,7 +244,8 @@ struct msg *msg_new(struct msg_pool *p, const struct msg_init *init);
 /* The same without headers, its event static, for the hot path. */
 struct msg *msg_new_static(struct msg_pool *p, const char *event,
 	uint8_t event_size, const void *data, uint32_t size);
-struct msg *msg_free_rest(struct msg *m);
+/* msg_free() of one that `free` has no room for. */
+struct msg *msg_free_rest(struct msg_pool *p, struct msg *m);
 /* NULL: nothing. Returns NULL. */
 static inline struct msg *
 msg_free(struct msg_pool *p, struct msg *m)
@@ -241,7 +257,7 @@ msg_free(struct msg_pool *p, struct msg *m)
 	assert(!timer_is_armed(&m->timer));
 	c = m->pool_class;
 	if (!p || !p->room[c])
-		return msg_free_rest(m);
+		return msg_free_rest(p, m);
 	msg_link(m, p->free[c]);
 	p->free[c] = m;
 	p->room[c]--;

@@ -31,7 +31,7 @@ sched_init(struct sched *s, struct kernel *k, unsigned index,
 	if (r)
 		return err_fold(r);
 	s->now_ns = clock_now(k->clock);
-	msg_pool_init(&s->pool);
+	msg_pool_init(&s->pool, &k->depot);
 	timers_init(&s->timers, s->now_ns);
 	timers_init(&s->wall_timers, clock_wall(k->clock));
 	calls_init(&s->calls, index);

@@ -15,7 +15,7 @@ setup(void **state)
 {
 	static struct msg_pool pool;
 
-	msg_pool_init(&pool);
+	msg_pool_init(&pool, NULL);
 	*state = &pool;
 	return 0;
 }
@@ -138,6 +138,9 @@ n_kept(const struct msg_pool *p)
 	for (unsigned c = 0; c < MSG_CLASSES; c++)
 		for (const struct msg *m = p->free[c]; m; m = msg_next(m))
 			n++;
+	for (unsigned c = 0; c < MSG_CLASSES; c++)
+		for (const struct msg *m = p->full[c]; m; m = msg_next(m))
+			n++;
 	return n;
 }
 
@@ -164,12 +167,49 @@ test_free_keeps_a_bounded_number(void **state)
 	free(all);
 }
 
+/* What one pool makes and another gets comes back by the depot. */
+static void
+test_a_depot_evens_out(void **state)
+{
+	enum { N = 20000 };
+	static const size_t sizes[MSG_CLASSES] = {128, 192, 256, 512};
+	static struct msg *all[N];
+	struct msg_depot depot;
+	bool all_are_pooled;
+	size_t size;
+	struct msg_pool from, to;
+
+	(void)state;
+	msg_depot_init(&depot);
+	msg_pool_init(&from, &depot);
+	msg_pool_init(&to, &depot);
+	for (int i = 0; i < N; i++)
+		all[i] = msg_sized(&from, 8);
+	all_are_pooled = all[0]->pool_class < MSG_CLASSES; /* no sanitizer */
+	size = sizes[all[0]->pool_class % MSG_CLASSES];
+	for (int i = 0; i < N; i++)
+		msg_free(&to, all[i]);
+	if (all_are_pooled) {
+		assert_in_range(n_kept(&to), 1, 2 * MSG_POOL_BATCH);
+		assert_int_equal(depot.size / size + n_kept(&to), N);
+	}
+	for (int i = 0; i < N; i++)
+		all[i] = msg_sized(&from, 8);
+	assert_int_equal(n_kept(&from), 0);
+	assert_true(depot.size <= 2 * MSG_POOL_BATCH * size);
+	for (int i = 0; i < N; i++)
+		msg_free(&to, all[i]);
+	msg_pool_deinit(&from);
+	msg_pool_deinit(&to);
+	msg_depot_deinit(&depot);
+}
+
 static void
 test_a_message_may_end_in_another_pool(void **state)
 {
 	struct msg_pool other;
 
-	msg_pool_init(&other);
+	msg_pool_init(&other, NULL);
 	assert_null(msg_free(&other, msg_sized(*state, 100)));
 	assert_int_equal(n_kept(*state), 0);
 	msg_free(*state, msg_sized(&other, 100));
@@ -319,6 +359,7 @@ main(void)
 		TEST(test_large_messages_come_from_the_heap),
 		TEST(test_free_keeps_a_bounded_number),
 		TEST(test_a_message_may_end_in_another_pool),
+		TEST(test_a_depot_evens_out),
 		TEST(test_clone_copies_what_is_said_and_nothing_else),
 		TEST(test_clone_shares_a_static_event),
 		TEST(test_new_fails_when_out_of_memory),
