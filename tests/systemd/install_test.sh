@@ -38,7 +38,9 @@ placed usr/sbin/eventd usr/bin/eventctl \
 	usr/share/zsh/vendor-completions/_eventctl \
 	usr/share/fish/vendor_completions.d/eventctl.fish \
 	usr/share/man/man1/eventctl.1 usr/share/man/man8/eventd.8 \
-	usr/share/man/man5/eventd.{conf,session}.5
+	usr/share/man/man5/eventd.{conf,session}.5 usr/share/man/man3/libevd.3 \
+	"$libdir"/eventd/plugins/pingpong.so \
+	usr/share/doc/eventd/examples/{lua/greeter.lua,sessions.d/greeter.conf}
 for unit in system user; do
 	check "$unit unit starts the installed daemon" grep -q \
 		'^ExecStart=/usr/sbin/eventd ' \

@@ -308,6 +308,21 @@ test_journal_fields() {
 		"$(jq -r .CODE_FILE <<<"$line")"
 }
 
+# As its README says: copied to /etc, they run, plugins too, though the unit
+# may not make memory executable.
+test_installed_examples() {
+	local from=/usr/share/doc/eventd/examples plugin
+
+	cp -r "$from/sessions.d" "$from/lua" "$conf"
+	plugin=$(find /usr/lib -name pingpong.so -path '*/eventd/plugins/*')
+	sed -i "s|^Plugin=.*|Plugin=$plugin|" "$conf"/sessions.d/p?ng.conf
+	check "reload with the examples" systemctl reload eventd.service
+	check_like "a Lua example answers" World "$(call greeter greet World)"
+	check_like "two plugins play" ns "$(call ping run 1000)"
+	check_is "all are up" up \
+		"$(eventctl --json list | jq -r .state | sort -u)"
+}
+
 test_stop() {
 	check "stop returns" systemctl stop eventd.service
 	check_is "it exited with 0" "0 success" \
@@ -361,8 +376,8 @@ mine() {
 set_up
 for name in units_verify first_post_starts_it socket_rights confinement \
 	readiness reload watchdog watchdog_of_loops kill \
-	clients_survive_restart failing_start_recovers journal_fields stop \
-	user_instance; do
+	clients_survive_restart failing_start_recovers journal_fields \
+	stop installed_examples user_instance; do
 	printf -- '--- %s\n' "$name"
 	"test_$name"
 done
