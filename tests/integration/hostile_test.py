@@ -183,6 +183,39 @@ class Busy(TestCase):
         self.served()
 
 
+@harness.unittest.skipUnless("COUNT_ALLOCS" in os.environ, "a sanitizer's")
+class Allocations(TestCase):
+    def allocations(self, n):
+        """How many it makes for n posts."""
+        posts = [message((1, message((2, "echo"), (3, "note"), (4, b"known"),
+                                     (5, self.client.seq + i + 1))))
+                 for i in range(n)]
+        before = self.count()
+        self.client.seq += n
+        body = b"".join(posts)
+        self.client.socket.sendall(varint(len(body)) + body)
+        self.client.until(lambda: self.client.settled(self.client.seq))
+        return self.count() - before
+
+    def count(self):
+        with open(self.path, "rb") as file:
+            return int.from_bytes(file.read(8), "little")
+
+    def test_a_post_needs_none(self):  # B121
+        self.path = self.daemon.write("count", b"\0" * 4096)
+        os.chmod(self.path, 0o666)
+        # the payload is a string that Lua has already
+        self.daemon.session("echo", script="local s = 'known' "
+                                           "return {note = function() end}")
+        self.daemon.start(environment={
+            "LD_PRELOAD": os.environ["COUNT_ALLOCS"],
+            "ALLOC_COUNT_FILE": self.path})
+        self.client = self.daemon.client()
+        self.assertGreater(self.count(), 100)  # it is really counted
+        self.allocations(2000)  # fills the free lists
+        self.assertLess(self.allocations(2000), 200)
+
+
 class Limits(TestCase):
     def test_without_descriptors_it_rests(self):  # B70
         self.go(preexec_fn=lambda: resource.setrlimit(
