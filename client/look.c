@@ -179,6 +179,18 @@ evd_session_max_bytes(const struct evd_session *s)
 }
 
 uint64_t
+evd_session_stashed(const struct evd_session *s)
+{
+	return session_pb(s)->stashed;
+}
+
+uint64_t
+evd_session_repeated(const struct evd_session *s)
+{
+	return session_pb(s)->repeated;
+}
+
+uint64_t
 evd_session_parked(const struct evd_session *s)
 {
 	return session_pb(s)->parked;

@@ -37,6 +37,8 @@ write_mailbox(struct json *j, const struct evd_session *s)
 			json_uint(j, "high_bytes", evd_session_high_bytes(s));
 		json_bool(j, "above", evd_session_is_above(s));
 	}
+	json_uint(j, "stashed", evd_session_stashed(s));
+	json_uint(j, "repeated", evd_session_repeated(s));
 	json_object_end(j);
 }
 

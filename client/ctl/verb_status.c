@@ -147,6 +147,11 @@ print_mailbox(struct ctl *ctl, const struct evd_session *s)
 			ctl, "Paused", "eventctl queue resume lets it go on");
 	if (strcmp(evd_session_overflow(s), "block") != 0)
 		print_field(ctl, "Overflow", "%s", evd_session_overflow(s));
+	if (evd_session_stashed(s))
+		print_field(ctl, "Aside", "%" PRIu64, evd_session_stashed(s));
+	if (evd_session_repeated(s))
+		print_field(ctl, "Repeated", "%" PRIu64 " posts by key",
+			evd_session_repeated(s));
 	if (evd_session_parked(s))
 		print_field(ctl, "Waiting", "posts for room: %" PRIu64,
 			evd_session_parked(s));

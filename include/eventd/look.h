@@ -85,6 +85,10 @@ EVD_API uint64_t evd_session_high_bytes(const struct evd_session *s);
 /* It was reached, and the low one has not been since. */
 EVD_API bool evd_session_is_above(const struct evd_session *s);
 EVD_API uint64_t evd_session_parked(const struct evd_session *s);
+/* Of those queued, what the session has put aside; and posts that repeated one
+ * by its key. */
+EVD_API uint64_t evd_session_stashed(const struct evd_session *s);
+EVD_API uint64_t evd_session_repeated(const struct evd_session *s);
 /* Bytes of the session's own state. */
 EVD_API uint64_t evd_session_memory(const struct evd_session *s);
 /* Seconds since it was made. */
