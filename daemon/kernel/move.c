@@ -182,3 +182,11 @@ move_return(struct sched *s, struct sched_task *task)
 	put_back(move, s, session_find(s->kernel, move->from));
 	step(move, s);
 }
+
+uint32_t
+queue_carried(struct sched_task *task)
+{
+	return task->run == move_arrive || task->run == move_return
+		       ? move_of(task)->n_batch
+		       : 0;
+}

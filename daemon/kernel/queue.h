@@ -78,3 +78,5 @@ struct queue_move {
 /* from, to, left and done are set; on the home of the source, which is there
  * and not BOX_MOVING yet. */
 void queue_move_start(struct queue_move *move, struct sched *s);
+/* Accepted events that @task carries, if it is a move on its way. */
+uint32_t queue_carried(struct sched_task *task);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/queue.h"
+
 /* ---- the kind -------------------------------------------------------- */
 
 static void trace(struct fake *fake, const char *format, ...)
@@ -484,8 +486,13 @@ count_admitted(const struct msg *m)
 {
 	uint64_t n = 0;
 
-	for (; m; m = msg_next(m))
-		n += m->op == MSG_EVENT && (m->flags & MSG_ADMITTED);
+	for (; m; m = msg_next(m)) {
+		if (m->op == MSG_TASK)
+			n += queue_carried(container_of(
+				(struct msg *)m, struct sched_task, msg));
+		else
+			n += m->op == MSG_EVENT && (m->flags & MSG_ADMITTED);
+	}
 	return n;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/calendar.h"
 #include "fixture.h"
+#include "kernel/queue.h"
 
 static void
 test_a_kernel_comes_and_goes(void **state)
@@ -43,6 +44,7 @@ enum {
 	STEPS = 2500,
 	POSTS_MAX = 16 * STEPS,
 	DELAYS_MAX = 64,
+	MOVES_MAX = 4,
 };
 
 /* What was posted under a number, and what became of it. */
@@ -69,6 +71,8 @@ struct world {
 	unsigned depth;            /* of handlers */
 	bool calm;                 /* handlers only handle */
 	struct calendar *calendar; /* ten times a second */
+	struct queue_move moves[MOVES_MAX];
+	bool moving[MOVES_MAX];
 };
 
 static struct world *the_world; /* fakes have no room for it */
@@ -484,6 +488,52 @@ do_end(struct world *w, struct fake *fake)
 }
 
 static void
+on_moved(struct queue_move *move, struct sched *home)
+{
+	(void)home;
+	the_world->moving[move - the_world->moves] = false;
+}
+
+static void
+do_move(struct world *w, struct fake *from, struct fake *to)
+{
+	size_t i = roll(w, MOVES_MAX);
+
+	if (w->moving[i] || from == to ||
+		(from->session->box_bits & BOX_MOVING))
+		return;
+	w->moving[i] = true;
+	w->moves[i] = (struct queue_move){.from = from->id,
+		.to = to->id,
+		.left = 1 + (uint32_t)roll(w, 5),
+		.done = on_moved};
+	queue_move_start(&w->moves[i], from->sched);
+}
+
+/* What people do to the mailbox of @fake. */
+static void
+do_queue(struct world *w, struct fake *from, struct fake *fake)
+{
+	struct queue_walk walk;
+
+	switch (roll(w, 4)) {
+	case 0:
+		queue_pause(fake->session);
+		break;
+	case 1:
+		queue_resume(fake->session);
+		break;
+	case 2:
+		queue_walk_open(&walk, fake->session);
+		while (walk.open)
+			queue_purge(fake->sched, &walk, NULL);
+		break;
+	default:
+		do_move(w, from, fake);
+	}
+}
+
+static void
 random_deed(struct world *w)
 {
 	struct fake *from = some_actor(w), *to = some_actor(w);
@@ -505,6 +555,10 @@ random_deed(struct world *w)
 		break;
 	case 4:
 		do_cancel(w, from);
+		break;
+	case 5:
+		if (w->depth == 0)
+			do_queue(w, from, to);
 		break;
 	default:
 		do_post(w, from, to);
@@ -587,9 +641,12 @@ come_to_rest(struct world *w)
 	w->calm = true;
 	for (unsigned round = 0; round < 30; round++) {
 		cancel_delays(w);
-		for (size_t i = 0; i < ACTORS; i++)
-			if (is_alive(w->actors[i]))
-				do_end(w, w->actors[i]);
+		for (size_t i = 0; i < ACTORS; i++) {
+			if (!is_alive(w->actors[i]))
+				continue;
+			queue_resume(w->actors[i]->session);
+			do_end(w, w->actors[i]);
+		}
 		restart_failed(w);
 		fixture_run(w->f);
 		fixture_advance(w->f, 2000); /* restarts, deadlines */
