@@ -47,9 +47,8 @@ struct consumer {
 	struct list link; /* in mailslot.consumers */
 	struct consumer_init is;
 	struct lease lease;
-	/* made beforehand, so that they cannot fail: */
-	struct msg *farewell; /* MAIL_UNBOUND */
-	struct msg *welcome;  /* MAIL_ATTACHED, of one that waits */
+	struct msg *farewell; /* MAIL_UNBOUND, made beforehand: no failing */
+	struct msg *welcome;  /* MAIL_ATTACHED, of one that waits; as that */
 };
 
 struct mailslot {
@@ -71,8 +70,8 @@ enum { MAILSLOT_E_QUEUED = 1000 }; /* no EVD_STATUS_* */
  * If another consumes them, @init says what to do. MAILSLOT_E_QUEUED: it waits
  * in line, MAIL_ATTACHED tells when its turn has come.
  *
- * Return: EVD_STATUS_OK, MAILSLOT_E_QUEUED, TAKEN, FAILED, UNAVAILABLE (it is about to start) or
- * NO_MEMORY.
+ * Return: EVD_STATUS_OK, MAILSLOT_E_QUEUED, TAKEN, FAILED, UNAVAILABLE (it is
+ * about to start) or NO_MEMORY.
  */
 int mailslot_attach(struct session *t, const struct consumer_init *init,
 	char *text, size_t size);
