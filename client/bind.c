@@ -270,8 +270,8 @@ evd_settle(struct evd *c, const struct evd_event *event)
 
 /* ---- the API ---- */
 
-static void
-bind_request(const struct binding *b, Eventd__V1__Request *request,
+void
+evd__bind_request(const struct binding *b, Eventd__V1__Request *request,
 	Eventd__V1__Bind *bind)
 {
 	eventd__v1__request__init(request);
@@ -280,18 +280,32 @@ bind_request(const struct binding *b, Eventd__V1__Request *request,
 	bind->binding = b->number;
 	bind->window_events = b->window_events;
 	bind->window_bytes = b->window_bytes;
+	bind->if_taken = (Eventd__V1__IfTaken)b->if_taken;
+	bind->allow_replace = b->allow_replace;
 	request->verb_case = EVENTD__V1__REQUEST__VERB_BIND;
 	request->bind = bind;
 }
 
-/* Make a binding and its request; NULL on error, in *r. */
+static const struct evd_bind_options *
+bind_options(const struct evd_bind_options *from, struct evd_bind_options *opt)
+{
+	memset(opt, 0, sizeof(*opt));
+	if (from)
+		memcpy(opt, from,
+			from->size < sizeof(*opt) ? from->size : sizeof(*opt));
+	return opt;
+}
+
+/* Make a binding; NULL on error, in *r. */
 static struct binding *
-bind_prepare(struct evd *c, const char *alias, uint32_t window_events,
-	uint64_t window_bytes, int *r)
+bind_prepare(struct evd *c, const char *alias,
+	const struct evd_bind_options *opt, int *r)
 {
 	struct binding *b;
 
 	*r = evd__alias_check(c, alias);
+	if (!*r && opt->if_taken > EVD_TAKEN_REPLACE)
+		*r = evd__fail(c, EVD_STATUS_INVALID, "no such if_taken");
 	if (*r)
 		return NULL;
 	b = binding_new(c, alias);
@@ -301,15 +315,18 @@ bind_prepare(struct evd *c, const char *alias, uint32_t window_events,
 			c->n_bindings, BINDING_MAX);
 		return NULL;
 	}
-	b->window_events = window_events;
-	b->window_bytes = window_bytes;
+	b->window_events = opt->window_events;
+	b->window_bytes = opt->window_bytes;
+	b->if_taken = opt->if_taken;
+	b->allow_replace = opt->allow_replace != 0;
 	return b;
 }
 
 int
-evd_bind(struct evd *c, const char *alias, uint32_t window_events,
-	uint64_t window_bytes)
+evd_bind_opt(
+	struct evd *c, const char *alias, const struct evd_bind_options *from)
 {
+	struct evd_bind_options opt;
 	Eventd__V1__Request request;
 	Eventd__V1__Bind bind;
 	struct binding *b;
@@ -317,22 +334,39 @@ evd_bind(struct evd *c, const char *alias, uint32_t window_events,
 	int r;
 
 	EVD_CHECK(c);
-	b = bind_prepare(c, alias, window_events, window_bytes, &r);
+	b = bind_prepare(c, alias, bind_options(from, &opt), &r);
 	if (!b)
 		return r;
 	number = b->number;
-	bind_request(b, &request, &bind);
-	r = evd__request(c, &request, number, NULL);
+	evd__bind_request(b, &request, &bind);
+	r = evd__request_until(
+		c, &request, number, NULL, evd__deadline(c, opt.timeout_ms));
 	b = evd__binding(c, number);
 	if (r && b && !b->bound && r != -ETIMEDOUT)
 		evd__binding_free(c, b);
+	if (r == -ETIMEDOUT && opt.if_taken && c->fd >= 0)
+		evd__unbind_abandoned(c, number); /* leave the line */
 	return r ? r : (int)number;
 }
 
-int64_t
-evd_bind_start(struct evd *c, const char *alias, uint32_t window_events,
+int
+evd_bind(struct evd *c, const char *alias, uint32_t window_events,
 	uint64_t window_bytes)
 {
+	struct evd_bind_options opt = {
+		.size = sizeof(opt),
+		.window_events = window_events,
+		.window_bytes = window_bytes,
+	};
+
+	return evd_bind_opt(c, alias, &opt);
+}
+
+int64_t
+evd_bind_opt_start(
+	struct evd *c, const char *alias, const struct evd_bind_options *from)
+{
+	struct evd_bind_options opt;
 	Eventd__V1__Request request;
 	Eventd__V1__Bind bind;
 	struct binding *b;
@@ -340,14 +374,27 @@ evd_bind_start(struct evd *c, const char *alias, uint32_t window_events,
 	int r;
 
 	EVD_CHECK(c);
-	b = bind_prepare(c, alias, window_events, window_bytes, &r);
+	b = bind_prepare(c, alias, bind_options(from, &opt), &r);
 	if (!b)
 		return r;
-	bind_request(b, &request, &bind);
+	evd__bind_request(b, &request, &bind);
 	number = evd__request_send(c, &request, b->number, REQUEST_ASYNC);
 	if (number < 0)
 		evd__binding_free(c, b);
 	return number;
+}
+
+int64_t
+evd_bind_start(struct evd *c, const char *alias, uint32_t window_events,
+	uint64_t window_bytes)
+{
+	struct evd_bind_options opt = {
+		.size = sizeof(opt),
+		.window_events = window_events,
+		.window_bytes = window_bytes,
+	};
+
+	return evd_bind_opt_start(c, alias, &opt);
 }
 
 static int

@@ -149,6 +149,7 @@ evd__lost(struct evd *c, int status, const char *text)
 	evd__window_lost(c);
 	evd__calls_lost(c);
 	evd__requests_lost(c);
+	evd__watches_lost(c, c->min_ms != 0);
 	evd__bindings_reset(c);
 	c->epoch++;
 	c->session = 0;
@@ -349,6 +350,9 @@ evd_close(struct evd *c)
 
 	EVD_CHECK(c);
 	if (c->state == CONN_IDLE)
+		return 0;
+	evd__goodbye(c);
+	if (c->state == CONN_IDLE) /* it was lost just now */
 		return 0;
 	min_ms = c->min_ms;
 	c->min_ms = 0;

@@ -253,9 +253,11 @@ evd_event_type_name(int type)
 		[EVD_RECONNECTED] = "reconnected",
 		[EVD_RESPONSE] = "response",
 		[EVD_CALL_CANCELLED] = "call-cancelled",
+		[EVD_DOWN] = "down",
+		[EVD_NAME] = "name",
 	};
 
-	if (type < EVD_DELIVERY || type > EVD_CALL_CANCELLED)
+	if (type < EVD_DELIVERY || type > EVD_NAME || !names[type])
 		return "unknown";
 	return names[type];
 }

@@ -53,9 +53,12 @@ evd_free(struct evd *c)
 {
 	if (!c)
 		return NULL;
+	if (c->alive && !evd__is_foreign(c))
+		evd__goodbye(c);
 	if (c->fd >= 0)
 		close(c->fd);
 	evd__events_clear(c);
+	evd__watches_free(c);
 	evd__bindings_free(c);
 	evd__refs_free(c);
 	evd__window_deinit(c);

@@ -102,12 +102,28 @@ struct binding {
 	char *alias;
 	uint32_t number, serial;
 	bool bound;
+	bool allow_replace;
+	uint32_t if_taken;                      /* enum evd_if_taken */
 	uint32_t window_events, granted_events; /* asked, granted */
 	uint64_t window_bytes, granted_bytes;
 	uint64_t delivered, settled, told; /* numbers */
 	uint64_t untold_bytes;
 	struct binding *dirty_next;
 	bool dirty;
+};
+
+/* Of a session, or of names. */
+struct watch {
+	uint64_t number; /* the user's */
+	uint64_t wire;   /* the daemon's; 0: not known to this connection */
+	char *prefix;    /* of names; NULL: a session */
+};
+
+/* What evd_will() left. */
+struct will {
+	char *alias, *event;
+	uint8_t *data;
+	size_t size;
 };
 
 /* An unpacked Response with its memory, malloc'd: what pages are made of. */
@@ -160,6 +176,10 @@ struct evd {
 	bool told_down;     /* EVD_DISCONNECTED was given for this gap */
 	bool connecting;    /* evd_connect() waits, and tells of failures */
 	uint32_t n_bindings;
+	struct watch *watches;
+	size_t n_watches, watches_size;
+	uint64_t last_watch;
+	struct will will;
 	uint64_t callers_lost; /* callers up to this number are gone */
 
 	size_t max_queued;
@@ -354,6 +374,7 @@ enum request_mode {
 	REQUEST_SYNC,
 	REQUEST_ASYNC,
 	REQUEST_AGAIN,     /* of our own, in CONN_REBIND */
+	REQUEST_LATER,     /* the same, and nothing waits for the answer */
 	REQUEST_ABANDONED, /* nobody waits any more */
 };
 /* Send @request; @arg: the binding or id index it is about.
@@ -363,6 +384,9 @@ int64_t evd__request_send(struct evd *c, Eventd__V1__Request *request,
 /* Send and wait. @out: set on success; release with evd__response_free(). */
 int evd__request(struct evd *c, Eventd__V1__Request *request, uint64_t arg,
 	struct response **out);
+/* The same until @deadline. */
+int evd__request_until(struct evd *c, Eventd__V1__Request *request,
+	uint64_t arg, struct response **out, int64_t deadline);
 /* The same, and the answer must be of this kind. */
 int evd__request_for(struct evd *c, Eventd__V1__Request *request,
 	Eventd__V1__Response__ResultCase result, struct response **out);
@@ -372,3 +396,20 @@ int evd__on_response(
 	struct evd *c, const uint8_t *data, size_t size, struct evd_event *ev);
 void evd__requests_lost(struct evd *c);
 void evd__rebind(struct evd *c); /* bind and resolve all again */
+/* Unbind @number, whoever answers. */
+void evd__unbind_abandoned(struct evd *c, uint64_t number);
+void evd__bind_request(const struct binding *b, Eventd__V1__Request *request,
+	Eventd__V1__Bind *bind);
+
+/* ---- watch ---- */
+bool evd__on_down(
+	struct evd *c, struct evd_event *ev, const Eventd__V1__Down *down);
+bool evd__on_name(struct evd *c, struct evd_event *ev,
+	const Eventd__V1__NameChange *name);
+/* The daemon's number of a watch; returns the user's, 0 if it is gone. */
+uint64_t evd__watch_answered(struct evd *c, uint64_t number, uint64_t wire);
+void evd__watch_drop(struct evd *c, uint64_t number);
+void evd__watches_lost(struct evd *c, bool again);
+void evd__watches_again(struct evd *c);
+void evd__watches_free(struct evd *c);
+void evd__goodbye(struct evd *c);

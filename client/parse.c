@@ -67,6 +67,10 @@ on_notice(struct evd *c, struct evd_event *ev, const struct part *part)
 		evd__event_set_text(c, ev, notice->closing->text,
 			strlen(notice->closing->text));
 		told = true;
+	} else if (notice->what_case == EVENTD__V1__NOTICE__WHAT_DOWN) {
+		told = evd__on_down(c, ev, notice->down);
+	} else if (notice->what_case == EVENTD__V1__NOTICE__WHAT_NAME) {
+		told = evd__on_name(c, ev, notice->name);
 	}
 	eventd__v1__notice__free_unpacked(notice, NULL);
 	return told ? PARSED_EVENT : PARSED_NONE;

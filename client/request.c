@@ -24,7 +24,7 @@ evd__request_send(struct evd *c, Eventd__V1__Request *request, uint64_t arg,
 	struct slot *slot;
 	int r = 0;
 
-	if (mode != REQUEST_AGAIN)
+	if (mode != REQUEST_AGAIN && mode != REQUEST_LATER)
 		r = evd__ready(c, evd__deadline(c, 0));
 	if (r)
 		return r;
@@ -38,8 +38,8 @@ evd__request_send(struct evd *c, Eventd__V1__Request *request, uint64_t arg,
 	slot->mode = mode;
 	slot->value = arg;
 	request->id = slot->number;
-	if (evd__out_message(
-		    c, FRAME_REQUEST, &request->base, mode == REQUEST_AGAIN)) {
+	if (evd__out_message(c, FRAME_REQUEST, &request->base,
+		    mode == REQUEST_AGAIN || mode == REQUEST_LATER)) {
 		slots_remove(&c->requests, slot);
 		return evd__fail(c, EVD_STATUS_FULL,
 			"%zu bytes wait to be written: the limit of this "
@@ -53,12 +53,18 @@ int
 evd__request(struct evd *c, Eventd__V1__Request *request, uint64_t arg,
 	struct response **out)
 {
-	int64_t deadline, number;
+	return evd__request_until(c, request, arg, out, evd__deadline(c, 0));
+}
+
+int
+evd__request_until(struct evd *c, Eventd__V1__Request *request, uint64_t arg,
+	struct response **out, int64_t deadline)
+{
+	int64_t number;
 	struct slot *slot;
 	int r;
 
 	EVD_CHECK(c);
-	deadline = evd__deadline(c, 0);
 	number = evd__request_send(c, request, arg, REQUEST_SYNC);
 	if (number < 0)
 		return (int)number;
@@ -126,8 +132,8 @@ response_unpack(const uint8_t *data, size_t size)
 }
 
 /* Nobody waits for the binding any more: give it back. */
-static void
-unbind_abandoned(struct evd *c, uint64_t number)
+void
+evd__unbind_abandoned(struct evd *c, uint64_t number)
 {
 	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
 	Eventd__V1__Unbind unbind = EVENTD__V1__UNBIND__INIT;
@@ -135,7 +141,7 @@ unbind_abandoned(struct evd *c, uint64_t number)
 	unbind.binding = number;
 	request.verb_case = EVENTD__V1__REQUEST__VERB_UNBIND;
 	request.unbind = &unbind;
-	evd__request_send(c, &request, number, REQUEST_AGAIN);
+	evd__request_send(c, &request, number, REQUEST_LATER);
 }
 
 static uint64_t
@@ -147,7 +153,7 @@ bind_answered(
 	if (!b)
 		return 0;
 	if (pb->status) {
-		if (slot->mode != REQUEST_AGAIN)
+		if (slot->mode != REQUEST_AGAIN && slot->mode != REQUEST_LATER)
 			evd__binding_free(c, b);
 		return 0;
 	}
@@ -159,7 +165,7 @@ bind_answered(
 	if (!b->granted_bytes)
 		b->granted_bytes = UINT64_MAX / 2;
 	if (slot->mode == REQUEST_ABANDONED)
-		unbind_abandoned(c, slot->value);
+		evd__unbind_abandoned(c, slot->value);
 	return slot->value;
 }
 
@@ -186,6 +192,20 @@ resolve_answered(
 	return 0;
 }
 
+/* One that nobody waits for any more is of no use. */
+static uint64_t
+watch_answered(
+	struct evd *c, const struct slot *slot, const Eventd__V1__Response *pb)
+{
+	if (!pb->status && slot->mode != REQUEST_ABANDONED &&
+		pb->result_case != EVENTD__V1__RESPONSE__RESULT_WATCHED)
+		return 0; /* told by who asked */
+	if (!pb->status && slot->mode != REQUEST_ABANDONED)
+		return evd__watch_answered(c, slot->value, pb->watched->watch);
+	evd__watch_drop(c, slot->value);
+	return 0;
+}
+
 /* What the answer means to the handle; returns the result for the user. */
 static uint64_t
 apply(struct evd *c, const struct slot *slot, const Eventd__V1__Response *pb)
@@ -206,6 +226,14 @@ apply(struct evd *c, const struct slot *slot, const Eventd__V1__Response *pb)
 		c->timer_due_ns = pb->delayed->due_ns;
 		c->timer_replaced = pb->delayed->replaced;
 		return pb->delayed->timer;
+	case EVENTD__V1__REQUEST__VERB_WATCH:
+	case EVENTD__V1__REQUEST__VERB_WATCH_NAMES:
+		return watch_answered(c, slot, pb);
+	case EVENTD__V1__REQUEST__VERB_WAIT:
+		if (pb->status ||
+			pb->result_case != EVENTD__V1__RESPONSE__RESULT_FOUND)
+			return 0;
+		return pb->found->session;
 	default:
 		return 0;
 	}
@@ -239,7 +267,8 @@ again_done(struct evd *c, const struct slot *slot, struct evd_event *ev,
 		unbound.text = pb->text;
 		told = evd__on_unbound(c, ev, &unbound);
 	}
-	evd__on_rebound(c);
+	if (slot->mode == REQUEST_AGAIN)
+		evd__on_rebound(c);
 	return told;
 }
 
@@ -285,7 +314,7 @@ evd__on_response(
 		async_done(c, &slot, ev, response->pb, status);
 		ev->value = result;
 		told = 1;
-	} else if (slot.mode == REQUEST_AGAIN) {
+	} else if (slot.mode == REQUEST_AGAIN || slot.mode == REQUEST_LATER) {
 		told = again_done(c, &slot, ev, response->pb);
 	}
 	evd__response_free(response);
@@ -300,7 +329,7 @@ lost_one(struct evd *c, const struct slot *slot)
 		"the connection was lost; the outcome is unknown";
 	struct evd_event ev;
 
-	if (slot->mode == REQUEST_AGAIN)
+	if (slot->mode == REQUEST_AGAIN || slot->mode == REQUEST_LATER)
 		return;
 	if (slot->kind == EVENTD__V1__REQUEST__VERB_BIND)
 		evd__binding_free(c, evd__binding(c, slot->value));
@@ -308,6 +337,9 @@ lost_one(struct evd *c, const struct slot *slot)
 		evd__binding_free(c, evd__binding(c, slot->value));
 	if (slot->kind == EVENTD__V1__REQUEST__VERB_RESOLVE)
 		ref_free(c, slot->value);
+	if (slot->kind == EVENTD__V1__REQUEST__VERB_WATCH ||
+		slot->kind == EVENTD__V1__REQUEST__VERB_WATCH_NAMES)
+		evd__watch_drop(c, slot->value);
 	if (slot->mode != REQUEST_ASYNC)
 		return;
 	evd__event_init(c, &ev, EVD_RESPONSE);
@@ -437,19 +469,17 @@ evd_resolve_start(struct evd *c, const char *alias)
 
 /* ---- after a reconnect ---- */
 
+/* One that may have to stand in line must not hold up the rest. */
 static void
 rebind_one(struct evd *c, const struct binding *b)
 {
-	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
-	Eventd__V1__Bind bind = EVENTD__V1__BIND__INIT;
+	enum request_mode mode = b->if_taken ? REQUEST_LATER : REQUEST_AGAIN;
+	Eventd__V1__Request request;
+	Eventd__V1__Bind bind;
 
-	bind.alias = b->alias;
-	bind.binding = b->number;
-	bind.window_events = b->window_events;
-	bind.window_bytes = b->window_bytes;
-	request.verb_case = EVENTD__V1__REQUEST__VERB_BIND;
-	request.bind = &bind;
-	if (evd__request_send(c, &request, b->number, REQUEST_AGAIN) > 0)
+	evd__bind_request(b, &request, &bind);
+	if (evd__request_send(c, &request, b->number, mode) > 0 &&
+		mode == REQUEST_AGAIN)
 		c->rebinding++;
 }
 
@@ -470,4 +500,5 @@ evd__rebind(struct evd *c)
 		if (evd__request_send(c, &request, i + 1, REQUEST_AGAIN) > 0)
 			c->rebinding++;
 	}
+	evd__watches_again(c);
 }

@@ -89,6 +89,9 @@ enum option_id {
 	OPT_OF,
 	OPT_REASON,
 	OPT_ALL_LETTERS,
+	OPT_IF_TAKEN,
+	OPT_ALLOW_REPLACE,
+	OPT_WILL,
 	N_OPTIONS,
 };
 
@@ -139,6 +142,9 @@ int verb_post(struct ctl *ctl);
 int verb_call(struct ctl *ctl);
 int verb_gather(struct ctl *ctl);
 int verb_bind(struct ctl *ctl);
+int verb_wait(struct ctl *ctl);
+int verb_watch(struct ctl *ctl);
+int verb_names(struct ctl *ctl);
 int verb_delay(struct ctl *ctl);
 int verb_cancel(struct ctl *ctl);
 int verb_adjust(struct ctl *ctl);

@@ -155,6 +155,12 @@ on_event(struct bind *b, const struct evd_event *event)
 		return ctl_fail(b->ctl, evd_event_status(event),
 			"the daemon took the alias back: %s",
 			evd_event_text(event));
+	case EVD_RESPONSE:
+		if (evd_event_status(event))
+			return ctl_fail(b->ctl, evd_event_status(event), "%s",
+				evd_event_text(event));
+		ctl_detail(b->ctl, "bound");
+		return 0;
 	case EVD_CLOSING:
 		ctl_detail(b->ctl, "the daemon is about to stop");
 		return 0;
@@ -239,16 +245,29 @@ loop(struct bind *b)
 static int
 bind_all(struct bind *b)
 {
-	const char *alias;
+	const char *alias, *if_taken = ctl_value(b->ctl, OPT_IF_TAKEN);
+	struct evd_bind_options opt = {
+		.size = sizeof(opt),
+		.allow_replace = ctl_has(b->ctl, OPT_ALLOW_REPLACE),
+	};
 	uint32_t window = 0;
 
+	if (if_taken)
+		opt.if_taken = (uint32_t)values_index(
+			option_specs[OPT_IF_TAKEN].values, if_taken);
 	if (b->counted)
 		window = b->left < MAX_WINDOW ? (uint32_t)b->left : MAX_WINDOW;
 	if (b->exec)
 		window = 1;
 	for (size_t i = 0; (alias = ctl_word(b->ctl, i)); i++) {
 		b->ctl->subject = alias;
-		if (evd_bind(b->ctl->evd, alias, window, 0) < 0)
+		opt.window_events = window;
+		if (opt.if_taken) { /* the answer comes to the loop */
+			if (evd_bind_opt_start(b->ctl->evd, alias, &opt) < 0)
+				return ctl_fail_evd(b->ctl);
+			continue;
+		}
+		if (evd_bind_opt(b->ctl->evd, alias, &opt) < 0)
 			return ctl_fail_evd(b->ctl);
 		ctl_detail(b->ctl, "bound %s", alias);
 	}
@@ -317,6 +336,26 @@ connect(struct bind *b)
 	return r;
 }
 
+/* 'ALIAS EVENT [DATA]'; the data may have blanks. */
+static int
+leave_will(struct bind *b)
+{
+	const char *text = ctl_value(b->ctl, OPT_WILL), *data;
+	char alias[EVD_ALIAS_MAX + 1], event[EVD_EVENT_MAX + 1];
+	int n = 0;
+
+	if (!text)
+		return 0;
+	if (sscanf(text, "%255s %127s%n", alias, event, &n) != 2 ||
+		(text[n] && text[n] != ' '))
+		return ctl_usage(b->ctl,
+			"--will takes 'ALIAS EVENT [DATA]', not '%s'", text);
+	data = text[n] ? text + n + 1 : "";
+	if (evd_will(b->ctl->evd, alias, event, data, strlen(data)) < 0)
+		return ctl_fail_evd(b->ctl);
+	return 0;
+}
+
 static int
 run(struct bind *b)
 {
@@ -331,6 +370,8 @@ run(struct bind *b)
 		return ctl_fail(b->ctl, EVD_STATUS_INTERNAL, "signals: %s",
 			strerror(-r));
 	r = bind_output_init(b);
+	if (r == 0)
+		r = leave_will(b);
 	if (r == 0)
 		r = bind_all(b);
 	return r ? r : loop(b);

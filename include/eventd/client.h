@@ -70,6 +70,8 @@ enum evd_event_type {
 	EVD_RECONNECTED = 9,  /* it is back, and so are bindings and ids */
 	EVD_RESPONSE = 10,    /* the answer to another ..._start() */
 	EVD_CALL_CANCELLED = 11, /* who made a delivered call gave it up */
+	EVD_DOWN = 20,        /* a session that we watch has ended */
+	EVD_NAME = 21,        /* an alias that we watch has come or gone */
 };
 
 struct evd_header {
@@ -174,10 +176,10 @@ EVD_API struct evd *evd_new(void);
  * evd_free() - close the connection and free the handle
  * @c: may be NULL
  *
- * Gathered posts that were not flushed are lost: see evd_flush() and
- * evd_drain(). Events and pages that were taken from it by a function which
- * says that you own them stay valid. Safe in a forked child: there it leaves
- * the parent's connection alone.
+ * As evd_close(). Gathered posts that were not flushed may be lost: see
+ * evd_flush() and evd_drain(). Events and pages that were taken from it by a
+ * function which says that you own them stay valid. Safe in a forked child:
+ * there it leaves the parent's connection alone.
  *
  * Return: NULL.
  */
@@ -311,8 +313,9 @@ EVD_API int evd_connect(struct evd *c, int timeout_ms);
  */
 EVD_API int evd_connect_start(struct evd *c);
 
-/* Drop the connection; what was gathered is lost. The handle can connect
- * again. Return: 0 or -ECHILD. */
+/* Drop the connection in order: evd_will() is void, and who watches our
+ * aliases is told of a normal end. What was gathered may be lost. The handle
+ * can connect again. Return: 0 or -ECHILD. */
 EVD_API int evd_close(struct evd *c);
 
 /* Is the connection made and greeted? */
@@ -782,6 +785,8 @@ EVD_API int evd_event_header_at(const struct evd_event *event, size_t i,
 /* The value of the first one of that name, @size bytes; NULL if none. */
 EVD_API const void *evd_event_header(
 	const struct evd_event *event, const char *name, size_t *size);
+
+#include <eventd/names.h>
 
 /* ---- words ------------------------------------------------------------- */
 

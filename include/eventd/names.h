@@ -1,0 +1,108 @@
+#pragma once
+/* Part of client.h: aliases that are taken, waiting for them, and watching
+ * sessions and names. */
+
+/* What to do if another session holds the alias. */
+enum evd_if_taken {
+	EVD_TAKEN_REFUSE = 0,  /* fail with -EADDRINUSE */
+	EVD_TAKEN_QUEUE = 1,   /* wait in line until it is ours */
+	EVD_TAKEN_REPLACE = 2, /* make the holder go, if it allows that */
+};
+
+/* Zero it, then set @size and what is wanted. */
+struct evd_bind_options {
+	size_t size;            /* sizeof(struct evd_bind_options) */
+	uint32_t window_events; /* as of evd_bind() */
+	uint32_t if_taken;      /* enum evd_if_taken */
+	uint64_t window_bytes;
+	int allow_replace; /* may others take it by EVD_TAKEN_REPLACE? */
+	int timeout_ms;    /* evd_bind_opt(); 0: evd_set_timeout(), -1: ever */
+};
+
+/**
+ * evd_bind_opt() - evd_bind() with options
+ * @opt: may be NULL
+ *
+ * Whoever is replaced gets EVD_UNBOUND with the status TAKEN. After -ETIMEDOUT
+ * the place in line is given up.
+ *
+ * Return: as evd_bind().
+ */
+EVD_API int evd_bind_opt(
+	struct evd *c, const char *alias, const struct evd_bind_options *opt);
+
+/**
+ * evd_wait_alias() - wait until some session holds an alias
+ * @timeout_ms: milliseconds; 0: evd_set_timeout(), -1: for ever
+ * @session:    set to its id on success; may be NULL
+ *
+ * Return: 0, or -ETIMEDOUT, -EINVAL, -EDQUOT (too many calls and waits are
+ * outstanding), -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int evd_wait_alias(
+	struct evd *c, const char *alias, int timeout_ms, uint64_t *session);
+
+/**
+ * evd_watch() - be told when a session ends
+ * @alias: of the session, as it is now
+ *
+ * EVD_DOWN follows once, at once if nobody holds the alias: evd_event_watch()
+ * is the number returned, evd_event_reason() a word. A lost connection ends
+ * all watches with the reason "connection lost" and the status LOST.
+ *
+ * Return: the number of the watch, 1 or more, or -EINVAL, -EDQUOT
+ * (MaxWatches=), -ETIMEDOUT, -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
+ */
+EVD_API int64_t evd_watch(struct evd *c, const char *alias);
+
+/* The same by the id of the session, as in evd_event_from(). */
+EVD_API int64_t evd_watch_id(struct evd *c, uint64_t session);
+
+/**
+ * evd_watch_names() - be told of aliases that come and go
+ * @prefix: those that begin so; "": all
+ *
+ * EVD_NAME follows for each that gets a holder, another one, or loses it, from
+ * now on: evd_event_alias(), evd_event_session() (0: it has none),
+ * evd_event_lost() (so many were left out before). It goes on after a
+ * reconnect; what happened meanwhile is not told.
+ *
+ * Return: as evd_watch().
+ */
+EVD_API int64_t evd_watch_names(struct evd *c, const char *prefix);
+
+/* End a watch of either kind. Return: 0, or -ESRCH (there is none, any more),
+ * -ETIMEDOUT, -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD. */
+EVD_API int evd_unwatch(struct evd *c, int64_t watch);
+
+/**
+ * evd_will() - leave an event to be posted when this program dies
+ * @alias: of the receiver; NULL: take the will back
+ * @event: name of the event
+ * @data:  payload of @size bytes, copied; NULL only if @size is 0
+ *
+ * The daemon posts it when the connection ends without evd_close() or
+ * evd_free(). One at a time: a second one is instead of the first. It is left
+ * again after a reconnect.
+ *
+ * Return: 0, or -EINVAL, -EMSGSIZE, -ETIMEDOUT, -ENOTCONN, -EPIPE, -ENOMEM,
+ * -ECHILD.
+ */
+EVD_API int evd_will(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size);
+
+/* The same without waiting: EVD_RESPONSE follows, whose evd_event_result() is
+ * the binding, the holder's id, the number of the watch. */
+EVD_API int64_t evd_bind_opt_start(
+	struct evd *c, const char *alias, const struct evd_bind_options *opt);
+EVD_API int64_t evd_wait_alias_start(
+	struct evd *c, const char *alias, int timeout_ms);
+EVD_API int64_t evd_watch_start(struct evd *c, const char *alias);
+EVD_API int64_t evd_watch_names_start(struct evd *c, const char *prefix);
+
+/* Down, name: the number of the watch; whom it is about. */
+EVD_API int64_t evd_event_watch(const struct evd_event *event);
+EVD_API uint64_t evd_event_session(const struct evd_event *event);
+/* Down: "normal", "stopped", "failed", "connection lost", "no such session" or
+ * another word; evd_event_text() says more. */
+EVD_API const char *evd_event_reason(const struct evd_event *event);

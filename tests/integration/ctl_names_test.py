@@ -1,0 +1,136 @@
+"""eventctl wait, watch, names, and bind's --if-taken, --allow-replace and
+--will, by the real daemon with two loops."""
+import json
+import signal
+import subprocess
+import unittest
+
+import ctl
+import harness
+
+WATCHER = """
+local downs = {}
+return {
+    watch = function(alias) return tostring(eventd.watch(alias)) end,
+    _down = function(d) downs[#downs + 1] = d.alias .. " " .. d.reason end,
+    downs = function() return table.concat(downs, ";") end,
+}
+"""
+
+
+class Names(ctl.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.daemon.configure("Loops=2")
+        self.daemon.session("watcher", script=WATCHER)
+        self.start()
+        self.running = []
+
+    def tearDown(self):
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        super().tearDown()
+
+    def run_ctl(self, *words):
+        process = subprocess.Popen(
+            self.command(*words), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE)
+        self.running.append(process)
+        return process
+
+    def bound(self, *words):
+        process = self.run_ctl("bind", *words)
+        self.ctl("wait", words[0])
+        return process
+
+    def ended(self, process, code=0):
+        out, err = process.communicate(timeout=harness.DEADLINE)
+        self.assertEqual(process.returncode, code, err)
+        return out.decode()
+
+    def test_wait(self):
+        found = self.object("wait", "echo")
+        self.assertEqual(found["alias"], "echo")
+        self.ctl("wait", "never", "--timeout", "20ms", code=124)
+        waiting = self.run_ctl("wait", "late")
+        self.bound("late")
+        self.assertEqual(self.ended(waiting), "")
+
+    def test_watch_tells_why(self):
+        job = self.bound("job")
+        watch = self.run_ctl("--json", "watch", "job", "nobody")
+        self.assertEqual(json.loads(watch.stdout.readline())["reason"],
+                         "no such session")
+        self.ctl("call", "watcher", "watch", "job")
+        job.kill()
+        down = json.loads(self.ended(watch))
+        self.assertEqual((down["alias"], down["reason"]),
+                         ("job", "connection lost"))
+        harness.wait_for(lambda: self.ctl("call", "watcher", "downs") ==
+                         b"job connection lost")
+        job = self.bound("job")
+        watch = self.run_ctl("watch", "job", "nobody")
+        self.assertEqual(watch.stdout.readline(),
+                         b"nobody no such session\n")
+        job.terminate()
+        self.assertEqual(self.ended(watch), "job normal\n")
+        self.ctl("watch", "echo", "--timeout", "20ms", code=124)
+
+    def test_a_failed_session_is_told(self):
+        watch = self.run_ctl("--json", "watch", "echo", "nobody")
+        watch.stdout.readline()
+        self.ctl("post", "echo", "boom")
+        down = json.loads(self.ended(watch))
+        self.assertEqual(down["reason"], "failed")
+        self.assertIn("kaputt", down["text"])
+
+    def test_names(self):
+        self.bound("dev/1")
+        names = self.run_ctl("--json", "names", "dev/", "--count", "3")
+        first = json.loads(names.stdout.readline())
+        self.assertEqual((first["alias"], first["change"]), ("dev/1", "up"))
+        second = self.bound("dev/2")
+        second.terminate()
+        changes = [json.loads(line) for line in
+                   self.ended(names).splitlines()]
+        self.assertEqual([(c["alias"], c["change"]) for c in changes],
+                         [("dev/2", "up"), ("dev/2", "down")])
+        self.assertEqual(
+            self.ctl("names", "watch", "--count", "1")[:11], b"up   watche")
+
+    def test_taken(self):
+        first = self.bound("job", "--allow-replace")
+        self.assertIn("is held by", self.failed("bind", "job"))
+        queued = self.run_ctl("bind", "job", "--if-taken", "queue", "-n1")
+        taken = self.bound("other")
+        self.assertIn("does not let itself", self.failed(
+            "bind", "other", "--if-taken", "replace"))
+        replacing = self.run_ctl(
+            "bind", "job", "--if-taken", "replace", "-n1")
+        self.ended(first, 73)
+        self.ctl("post", "job", "one", "--wait", "handled")
+        self.assertIn("one", self.ended(replacing))
+        self.ctl("post", "job", "two", "--wait", "handled")
+        self.assertIn("two", self.ended(queued))
+        taken.send_signal(signal.SIGINT)
+        self.ended(taken, 130)
+
+    def failed(self, *words):
+        self.ctl(*words, code=73)
+        return self.err
+
+    def test_the_will(self):
+        heir = self.bound("heir", "--raw")
+        mortal = self.bound("job", "--will", "heir died with data")
+        mortal.terminate()
+        mortal.wait()
+        mortal = self.bound("job", "--will", "heir killed with data")
+        mortal.kill()
+        self.assertEqual(heir.stdout.readline(), b"with data\n")
+        self.ctl("bind", "x", "--will", "nothing", code=64)
+
+
+if __name__ == "__main__":
+    unittest.main()
