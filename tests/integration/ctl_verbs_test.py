@@ -441,6 +441,7 @@ class EveryVerb(ctl.TestCase):
         "gather": ["hello", "echo", "-d", "x"],
         "bind": ["sink", "-n", "1"],
         "delay": ["echo", "hello", "--in", "1h"],
+        "wait": ["echo"], "watch": ["nobody"], "names": ["-n", "1"],
         "cancel": ["1"], "adjust": ["1", "--in", "2h"], "calendar": ["daily"],
         "list": [], "status": [], "timers": [], "reload": [],
         "restart": ["echo"],
