@@ -615,29 +615,6 @@ EVD_API int evd_defer(struct evd *c, const struct evd_event *event);
 /* ---- receiving --------------------------------------------------------- */
 
 /**
- * evd_bind() - take an alias; its events come as EVD_DELIVERY
- * @window_events: deliveries not yet settled at most; 0: the daemon's default
- * @window_bytes:  their payload bytes at most; 0: the daemon's default
- *
- * Return: the binding, 1..65535, or -EINVAL, -EADDRINUSE (another session
- * holds the alias), -EACCES (refused by policy), -EDQUOT, -ETIMEDOUT,
- * -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD.
- */
-EVD_API int evd_bind(struct evd *c, const char *alias, uint32_t window_events,
-	uint64_t window_bytes);
-
-/**
- * evd_unbind() - give an alias back
- *
- * Deliveries that were read before stay in evd_next(); those not settled go
- * back to the queue or become dead letters.
- *
- * Return: 0, or -ESRCH (no such binding), -ETIMEDOUT, -ENOTCONN, -EPIPE,
- * -ENOMEM, -ECHILD.
- */
-EVD_API int evd_unbind(struct evd *c, int binding);
-
-/**
  * evd_settle() - a delivery and all before it of its binding are handled
  * @event: a delivery, borrowed or a copy
  *
