@@ -58,7 +58,7 @@ words_new(struct session *s, const char *event, const char *text)
 			.size = text ? (uint32_t)strlen(text) : 0});
 }
 
-void
+int
 kin_tell(struct session *s, uint64_t to, enum kin_op op,
 	const struct kin_words *words)
 {
@@ -66,7 +66,7 @@ kin_tell(struct session *s, uint64_t to, enum kin_op op,
 
 	if (!m) {
 		log_err("kernel.no-memory", "what=kin op=%d", (int)op);
-		return;
+		return err_raise(-ENOMEM);
 	}
 	m->op = MSG_KIN;
 	m->handler = (uint16_t)op;
@@ -77,6 +77,7 @@ kin_tell(struct session *s, uint64_t to, enum kin_op op,
 		m->status = words->status;
 	}
 	sched_send(home_of(s), m);
+	return 0;
 }
 
 /* ---- children ------------------------------------------------------------ */
@@ -165,13 +166,15 @@ notify(struct session *s, const struct notice *notice)
 }
 
 int
-kin_adopt(struct session *s, uint64_t id, const char *name, int64_t order)
+kin_adopt(struct session *s, uint64_t id, const char *name)
 {
 	int r;
 
 	if (s->kin && s->notices.tail && s->kin->n_notices >= KIN_NOTICES_MAX)
 		return KIN_E_MANY;
-	r = child_add(s, id, name, order);
+	if (!kin_of(s))
+		return err_raise(-ENOMEM);
+	r = child_add(s, id, name, ++s->kin->last_order);
 	if (r)
 		return r;
 	notify(s, &(struct notice){.change = "gained",
@@ -443,6 +446,7 @@ parent_arrived(struct session *s, struct msg *m)
 		team_up(s, c);
 		break;
 	case KIN_JOIN:
+	case KIN_SETTLE:
 	case KIN_STOP:
 	case KIN_LEAVE:
 	case KIN_RETRY:
@@ -522,6 +526,9 @@ child_arrived(struct session *s, const struct msg *m)
 	if (!kin || kin->parent != m->from || s->life >= SESSION_STOPPING)
 		return;
 	switch ((enum kin_op)m->handler) {
+	case KIN_SETTLE:
+		life_settle(s);
+		break;
 	case KIN_STOP:
 		if (m->status != EXIT_KILLED)
 			kin->parent = 0; /* it does not wait for the news */
@@ -564,7 +571,7 @@ kin_arrived(struct sched *sched, struct msg *m)
 	struct session *s = session_find(sched->kernel, m->to);
 
 	if (s && atomic_load(&s->home) == sched) {
-		if (m->handler < KIN_STOP)
+		if (m->handler < KIN_SETTLE)
 			parent_arrived(s, m);
 		else
 			child_arrived(s, m);

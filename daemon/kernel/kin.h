@@ -14,6 +14,7 @@
 #include "kernel/session.h"
 #include "kernel/timers.h"
 
+enum { KIN_DEPTH_MAX = 64 };      /* children of children of ... */
 enum { KIN_NOTICES_MAX = 65536 }; /* not yet read; then no more children */
 
 /* What one says to the other: msg.handler. */
@@ -27,6 +28,7 @@ enum kin_op {
 	KIN_DOWN,     /* answers KIN_SUSPEND */
 	KIN_UP,       /* answers KIN_START, once it is up */
 	/* to the child */
+	KIN_SETTLE,  /* it is new here: begin */
 	KIN_STOP,    /* end; status: why, enum session_exit */
 	KIN_LEAVE,   /* there is no group any more */
 	KIN_RETRY,   /* start again after the pause */
@@ -54,10 +56,12 @@ struct kin {
 	uint64_t parent;  /* session; 0: none */
 	struct list children;
 	uint32_t n_children;
+	int64_t last_order; /* of those that it spawned */
 	uint32_t n_notices; /* sent since there were none, at least */
 	bool grouped;       /* the parent is its group */
 	bool held;          /* its parent says when it starts again */
 	bool tell_up;       /* the parent waits for KIN_UP */
+	uint8_t depth;      /* of how many generations it is */
 	uint8_t phase;      /* enum team_phase, of its children */
 	uint64_t pause_ns;  /* before they are started again */
 	uint64_t retry_ns;  /* of itself, after KIN_RETRY */
@@ -74,7 +78,7 @@ void kin_ended(struct session *s);
 void kin_drop_children(struct session *s);
 /* @id is a child of @s from now on. 0, KIN_E_MANY or -ENOMEM. */
 enum { KIN_E_MANY = 1 };
-int kin_adopt(struct session *s, uint64_t id, const char *name, int64_t order);
+int kin_adopt(struct session *s, uint64_t id, const char *name);
 /* It has not become a child after all: forget it, and end it. */
 void kin_disown(struct session *s, uint64_t id);
 /* End the child @id because somebody says so; it tells @s of it. */
@@ -98,7 +102,7 @@ struct kin_words {
 	uint32_t status;
 	const char *text;
 };
-void kin_tell(struct session *s, uint64_t to, enum kin_op op,
+int kin_tell(struct session *s, uint64_t to, enum kin_op op,
 	const struct kin_words *words);
 
 /* ---- kernel/team.c: children that are started again together ------------- */

@@ -169,28 +169,18 @@ session_new(struct sched *sched, const struct session_ops *ops,
 
 /* ---- children -------------------------------------------------------- */
 
-/* One that is made for another scheduler begins there. */
-struct settling {
-	struct sched_task task;
-	uint64_t id;
-};
-
-static void
-on_settle(struct sched *sched, struct sched_task *task)
+/* It was made on another scheduler, and begins here. */
+void
+life_settle(struct session *s)
 {
-	struct settling *settling = container_of(task, struct settling, task);
-	struct session *s = session_find(sched->kernel, settling->id);
-
-	free(settling);
-	if (!s)
-		return;
+	s->run = SESSION_IDLE;
 	settle_in(s);
 	if (s->life == SESSION_FAILED) /* an alias is taken */
 		session_stop_for(s, EXIT_FAILED);
 }
 
 static int
-spawn_here(struct session *parent, struct spawn *spawn, struct session *s)
+spawn_here(struct spawn *spawn, struct session *s)
 {
 	publish(s);
 	settle_in(s);
@@ -201,29 +191,24 @@ spawn_here(struct session *parent, struct spawn *spawn, struct session *s)
 				  : "an alias cannot be taken");
 	s->kin->parent = 0;
 	session_stop_for(s, EXIT_FAILED);
-	(void)parent;
 	return EVD_STATUS_TAKEN;
 }
 
+/* Whoever learns its id sooner than its home does may post: that waits. */
 static int
 spawn_there(struct session *parent, struct session *s)
 {
-	struct settling *settling = calloc(1, sizeof(*settling));
-	struct sched *home = home_of(s);
-
-	if (!settling)
-		return EVD_STATUS_NO_MEMORY;
-	settling->task.run = on_settle;
-	settling->id = s->last_id;
+	s->run = SESSION_ON_HOLD;
 	publish(s);
-	sched_run_on(home_of(parent), home, &settling->task);
-	return EVD_STATUS_OK;
+	return kin_tell(parent, s->id, KIN_SETTLE, NULL) ? EVD_STATUS_NO_MEMORY
+							 : EVD_STATUS_OK;
 }
 
-/* It is known to nobody yet. */
+/* Nobody knows its id, and nothing has begun. */
 static void
 unmake(struct session *s)
 {
+	atomic_store(&s->id, 0);
 	free(s->kin);
 	free(s->health);
 	spec_unref(s->spec);
@@ -241,20 +226,27 @@ session_spawn(struct session *parent, struct spawn *spawn)
 	struct session *s;
 	int status, r;
 
+	if (parent->kin && parent->kin->depth >= KIN_DEPTH_MAX) {
+		snprintf(spawn->text, sizeof(spawn->text),
+			"sessions spawn sessions %d deep at most",
+			KIN_DEPTH_MAX);
+		return EVD_STATUS_LIMIT;
+	}
 	snprintf(spawn->text, sizeof(spawn->text),
 		"no more sessions (MaxSessions=) or no memory");
 	spec->parent = parent->id;
 	s = prepare(home, spawn->ops, spec, spawn->state);
 	if (!s)
 		return EVD_STATUS_LIMIT;
+	s->kin->depth = parent->kin ? (uint8_t)(parent->kin->depth + 1) : 1;
 	spawn->id = s->last_id;
-	status = home == home_of(parent) ? spawn_here(parent, spawn, s)
+	status = home == home_of(parent) ? spawn_here(spawn, s)
 					 : spawn_there(parent, s);
 	if (status == EVD_STATUS_NO_MEMORY)
 		unmake(s);
 	if (status)
 		return status;
-	r = kin_adopt(parent, spawn->id, name ? name : "-", 0);
+	r = kin_adopt(parent, spawn->id, name ? name : "-");
 	if (!r)
 		return EVD_STATUS_OK;
 	kin_disown(parent, spawn->id);

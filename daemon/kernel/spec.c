@@ -267,3 +267,17 @@ spec_copy_mailbox(struct session_spec *spec, const struct session_spec *from)
 	spec->low = from->low;
 	return r;
 }
+
+int
+spec_inherit(struct session_spec *spec, const struct session_spec *from)
+{
+	spec->restart = from->restart;
+	spec->restart_ms = from->restart_ms;
+	spec->restart_max_ms = from->restart_max_ms;
+	spec->restart_burst = from->restart_burst;
+	spec->restart_window_ms = from->restart_window_ms;
+	spec->memory_max = from->memory_max;
+	spec->handler_ms = from->handler_ms;
+	spec->max_attempts = from->max_attempts;
+	return spec_copy_mailbox(spec, from);
+}

@@ -49,8 +49,8 @@ struct session_spec {
 	char **aliases; /* n_aliases of them */
 	size_t n_aliases;
 	bool allow_replace; /* AllowReplace=: others may take them */
-	char *kind; /* "lua", "native", "client" */
-	char *path; /* script or plugin, absolute; NULL for client */
+	char *kind;         /* "lua", "native", "client" */
+	char *path;         /* script or plugin, absolute; NULL for client */
 	struct spec_param *params; /* [Params], in order */
 	size_t n_params;
 	uint64_t digest; /* of everything here and of the script's bytes */
@@ -122,6 +122,9 @@ enum {
 /* Add what one word of Overflow= says, "block" or "CLASS:block": 0, SPEC_E_* or
  * -ENOMEM. */
 int spec_add_overflow(struct session_spec *spec, const char *word);
+/* Restarts, limits and the mailbox of @spec are as those of @from: 0 or
+ * -ENOMEM. */
+int spec_inherit(struct session_spec *spec, const struct session_spec *from);
 /* Copy all that is said of the mailbox: 0 or -ENOMEM. */
 int spec_copy_mailbox(
 	struct session_spec *spec, const struct session_spec *from);

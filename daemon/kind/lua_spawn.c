@@ -56,14 +56,7 @@ inherit(lua_State *L, struct session_spec *spec, const char *script)
 	const struct session_spec *from = ls->session->spec;
 	const char *name = from->name ? from->name : "spawned";
 
-	spec->restart = from->restart;
-	spec->restart_ms = from->restart_ms;
-	spec->restart_max_ms = from->restart_max_ms;
-	spec->restart_burst = from->restart_burst;
-	spec->restart_window_ms = from->restart_window_ms;
-	spec->memory_max = from->memory_max;
-	spec->handler_ms = from->handler_ms;
-	check_memory(L, spec_copy_mailbox(spec, from) == 0);
+	check_memory(L, spec_inherit(spec, from) == 0);
 	spec->kind = strdup("lua");
 	check_memory(L, spec->kind);
 	if (asprintf(&spec->name, "%s/%s", name, script) < 0)

@@ -318,6 +318,7 @@ native_stop(struct session *s, bool crashed)
 		return;
 	p = n->image->plugin;
 	n->current = NULL;
+	n->stopping = true;
 	if (n->started && p->stop)
 		p->stop((struct evd_ctx *)n, n->state);
 	s->state = NULL;

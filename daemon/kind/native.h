@@ -26,6 +26,7 @@ struct native {
 	uint32_t n_refs, max_refs;
 	const struct native_slot *said; /* handler posted to last by name */
 	bool started;
+	bool stopping;
 	bool stashed; /* the event being handled is to be put aside */
 	const struct evd_handler *first; /* evd_ctx_become() */
 	size_t n_first;
@@ -68,6 +69,13 @@ int native_wait(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,
 	const char *reply_event);
 int native_watch_names(
 	struct evd_ctx *ctx, const char *prefix, uint64_t *number);
+/* native_spawn.c */
+int native_spawn(struct evd_ctx *ctx, const struct evd_spawn_args *args,
+	uint64_t *session);
+void native_exit(struct evd_ctx *ctx, const char *text);
+int native_stop_child(struct evd_ctx *ctx, uint64_t session);
+uint64_t native_parent(struct evd_ctx *ctx);
+uint32_t native_attempt(struct evd_ctx *ctx);
 
 /* native_host.c: call; takes @m whatever happens. */
 int native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,

@@ -488,4 +488,9 @@ const struct evd_host native_host = {
 	.unbind = native_unbind,
 	.wait = native_wait,
 	.watch_names = native_watch_names,
+	.spawn = native_spawn,
+	.exit = native_exit,
+	.stop_child = native_stop_child,
+	.parent = native_parent,
+	.attempt = native_attempt,
 };

@@ -200,6 +200,33 @@ enum evd_bind_flag {
 	EVD_BIND_ALLOW_REPLACE = 4, /* let others do that to us */
 };
 
+/* Arguments of evd_ctx_spawn(): zero them, then set what matters. */
+enum evd_restart {
+	EVD_RESTART_INHERIT = 0, /* as the session that spawns */
+	EVD_RESTART_NO = 1,
+	EVD_RESTART_ON_FAILURE = 2,
+	EVD_RESTART_ALWAYS = 3,
+};
+/* Who is started again when the child fails. */
+enum evd_strategy {
+	EVD_STRATEGY_ONE = 0,  /* it alone */
+	EVD_STRATEGY_ALL = 1,  /* all children */
+	EVD_STRATEGY_REST = 2, /* it and those spawned after it */
+};
+struct evd_spawn_args {
+	const char *plugin; /* absolute; NULL: the same as the spawner's */
+	const char *script; /* instead: of a Lua session, absolute */
+	const char *alias;  /* may be NULL */
+	const char *const *params; /* "key=value" */
+	size_t n_params;
+	unsigned loop;     /* its number + 1; 0: that of the spawner */
+	unsigned restart;  /* enum evd_restart */
+	unsigned strategy; /* enum evd_strategy */
+	uint64_t idle_ms;  /* it ends when idle for so long; 0: never */
+	int on_demand;     /* its state is made for the first event */
+	int collect;       /* it ends when nothing refers to it */
+};
+
 /* The daemon's side, reached through the inline functions below. */
 struct evd_host {
 	uint32_t abi, size;
@@ -257,6 +284,12 @@ struct evd_host {
 		const char *reply_event);
 	int (*watch_names)(
 		struct evd_ctx *ctx, const char *prefix, uint64_t *number);
+	int (*spawn)(struct evd_ctx *ctx, const struct evd_spawn_args *args,
+		uint64_t *session);
+	void (*exit)(struct evd_ctx *ctx, const char *text);
+	int (*stop_child)(struct evd_ctx *ctx, uint64_t session);
+	uint64_t (*parent)(struct evd_ctx *ctx);
+	uint32_t (*attempt)(struct evd_ctx *ctx);
 };
 
 /* Its first member, so that the inline functions reach the host. */
@@ -610,6 +643,47 @@ evd_ctx_become(
 	struct evd_ctx *ctx, const struct evd_handler *handlers, size_t n)
 {
 	EVD_HOST(ctx)->become(ctx, handlers, n);
+}
+
+/* Make a session, a child of this one, which it does not outlive. *@session is
+ * its id, may be NULL. `_child` tells of it, with a struct evd_notice, if there
+ * is a handler of that name. 0, or -EADDRINUSE (the alias is held; on another
+ * loop that is told by `_child`), -EDQUOT (MaxSessions=), -EINVAL, -ENOMEM. */
+static inline int
+evd_ctx_spawn(struct evd_ctx *ctx, const struct evd_spawn_args *args,
+	uint64_t *session)
+{
+	return EVD_HOST(ctx)->spawn(ctx, args, session);
+}
+
+/* End when the handler has returned. @text says why, for people; may be NULL.
+ * Restart=always and Start=on-demand may start the session again. */
+static inline void
+evd_ctx_exit(struct evd_ctx *ctx, const char *text)
+{
+	EVD_HOST(ctx)->exit(ctx, text);
+}
+
+/* End a child. 0, or -ESRCH. */
+static inline int
+evd_ctx_stop_child(struct evd_ctx *ctx, uint64_t session)
+{
+	return EVD_HOST(ctx)->stop_child(ctx, session);
+}
+
+/* The session that spawned this one, or its group; 0: none. */
+static inline uint64_t
+evd_ctx_parent(struct evd_ctx *ctx)
+{
+	return EVD_HOST(ctx)->parent(ctx);
+}
+
+/* How often the event being handled has been tried, this time included; 0: no
+ * event. See MaxAttempts= in eventd.session(5). */
+static inline uint32_t
+evd_ctx_attempt(struct evd_ctx *ctx)
+{
+	return EVD_HOST(ctx)->attempt(ctx);
 }
 
 #ifdef __cplusplus

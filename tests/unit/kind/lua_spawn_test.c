@@ -215,6 +215,202 @@ test_failing_child_restarts_as_its_parent_would(void **state)
 	rig_expect(rig, "c", "who", "", "c ");
 }
 
+/* "p" spawns what it is told to and tells the probe of its children. */
+static struct session *
+teller(struct rig *rig)
+{
+	parent(rig);
+	return rig_lua(rig, "p",
+		"local M = {}\n"
+		"function M.x(data) return load('return ' .. data)() end\n"
+		"function M._child(n, ev)\n"
+		"  eventd.post('probe', ev.event, n.change .. ' ' .. n.alias ..\n"
+		"    ' ' .. (n.reason or '-') .. ' ' .. (n.text or '-')) end\n"
+		"return M");
+}
+
+static void
+test_child_tells_of_gain_and_loss(void **state)
+{
+	struct rig *rig = *state;
+
+	teller(rig);
+	rig_call(rig, "p", "x",
+		"eventd.spawn{script = 'child.lua', alias = 'c'}");
+	assert_string_equal(rig->data, "gained c - -");
+	rig_expect(rig, "p", "x", "#eventd.children()", "1");
+	rig_expect(rig, "p", "x", "tostring(eventd.parent())", "nil");
+	rig_call(rig, "p", "x", "tostring(eventd.stop(eventd.resolve 'c'))");
+	assert_string_equal(rig->data, "lost c killed -");
+	rig_expect(rig, "p", "x", "#eventd.children()", "0");
+}
+
+/* B91: whatever is thrown, the parent hears of it and lives on. */
+static void
+test_child_that_stays_failed_is_told(void **state)
+{
+	struct rig *rig = *state;
+	struct session *child;
+
+	teller(rig);
+	rig_call(rig, "p", "x",
+		"eventd.spawn{script = 'child.lua', alias = 'c',"
+		"restart = 'no'}");
+	rig_call(rig, "c", "boom", "");
+	assert_int_equal(
+		strncmp(rig->data, "failed c failed event boom", 26), 0);
+	child = session_find(&rig->k, alias_holder(&rig->k.aliases, "c", 1));
+	assert_string_equal(session_state_word(child), "failed");
+	rig_expect(rig, "p", "x", "1", "1");
+}
+
+static void
+test_child_cannot_be_forged(void **state)
+{
+	struct rig *rig = *state;
+	unsigned before;
+
+	teller(rig);
+	before = rig->n_events;
+	rig_post(rig, "p", "_child", "lost c failed x");
+	rig_turn(rig);
+	assert_int_equal(rig->n_events, before);
+}
+
+static void
+test_strategies_are_of_the_children(void **state)
+{
+	struct rig *rig = *state;
+	struct session *s[3];
+	char call[128];
+
+	teller(rig);
+	for (int i = 0; i < 3; i++) {
+		char alias[] = {(char)('z' - i), 0}; /* not by name */
+
+		snprintf(call, sizeof(call),
+			"eventd.spawn{script = 'child.lua', alias = '%s',"
+			"restart = 'on-failure', strategy = 'rest'}",
+			alias);
+		rig_call(rig, "p", "x", call);
+		s[i] = session_find(
+			&rig->k, alias_holder(&rig->k.aliases, alias, 1));
+	}
+	rig_call(rig, "y", "boom", "");
+	rig_advance(rig, 500);
+	assert_int_equal(s[0]->health->restarts, 0);
+	assert_int_equal(s[1]->health->restarts, 1);
+	assert_int_equal(s[2]->health->restarts, 1);
+	assert_string_equal(session_state_word(s[2]), "up");
+}
+
+static void
+test_wrong_lives_are_told(void **state)
+{
+	static const char *const calls[][2] = {
+		{"restart = 'sometimes'", "restart is 'sometimes', not one"},
+		{"restart = 5", "restart is '5', not one"},
+		{"strategy = 'some'", "strategy is 'some'"},
+		{"loop = 1", "loop is 1, of loops 0 to 0"},
+		{"loop = -1", "loop is -1"},
+		{"idle_stop = -1", ""},
+	};
+	struct rig *rig = *state;
+	char text[256];
+
+	parent(rig);
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		snprintf(text, sizeof(text),
+			"select(2, pcall(eventd.spawn, {script = 'child.lua',"
+			"%s}))",
+			calls[i][0]);
+		rig_call(rig, "a", "x", text);
+		if (!strstr(rig->reply, calls[i][1]))
+			fail_msg("%s: %s", calls[i][0], rig->reply);
+	}
+	assert_true(
+		!session_find(&rig->k, alias_holder(&rig->k.aliases, "a", 1))
+			 ->kin);
+}
+
+static void
+test_an_idle_child_ends_and_one_on_demand_comes_back(void **state)
+{
+	struct rig *rig = *state;
+
+	teller(rig);
+	rig_call(rig, "p", "x",
+		"eventd.spawn{script = 'child.lua', alias = 'c',"
+		"idle_stop = 1, on_demand = true, params = {n = 7}}");
+	rig_expect(rig, "c", "who", "", "c 7");
+	rig_advance(rig, 1100);
+	assert_string_equal(session_state_word(session_find(&rig->k,
+				    alias_holder(&rig->k.aliases, "c", 1))),
+		"dormant");
+	rig_expect(rig, "c", "who", "", "c 7");
+	rig_call(rig, "p", "x",
+		"eventd.spawn{script = 'child.lua', alias = 'd',"
+		"idle_stop = 1}");
+	rig_advance(rig, 1100);
+	assert_non_null(strstr(rig->all, "lost d idle - "));
+}
+
+static void
+test_a_child_nobody_refers_to_is_collected(void **state)
+{
+	struct rig *rig = *state;
+
+	teller(rig);
+	rig_call(rig, "p", "x",
+		"eventd.spawn{script = 'child.lua',"
+		"collect = true}");
+	rig_turn(rig);
+	assert_non_null(strstr(rig->all, "lost p/child.lua unreferenced - "));
+}
+
+/* A deferred reply is owed: it keeps a session from being idle. */
+static void
+test_a_deferred_reply_keeps_a_session_up(void **state)
+{
+	struct rig *rig = *state;
+	struct session_spec *spec = rig_lua_spec(rig, "d",
+		"local t\n"
+		"return { ask = function() t = eventd.defer() end,\n"
+		"  tell = function() eventd.reply(t, 'late') end }");
+	struct session *s;
+
+	spec->idle_ms = 1000;
+	s = rig_start(rig, spec);
+	rig_call_later(rig, "d", "ask", "");
+	rig_turn(rig);
+	rig_advance(rig, 5000);
+	assert_string_equal(session_state_word(s), "up");
+	rig_post(rig, "d", "tell", "");
+	rig_turn(rig);
+	assert_string_equal(rig->reply, "late");
+	rig_advance(rig, 2500);
+	assert_int_equal(alias_holder(&rig->k.aliases, "d", 1), 0);
+}
+
+static void
+test_exit_tells_why(void **state)
+{
+	struct rig *rig = *state;
+
+	teller(rig);
+	rig_call(rig, "p", "x",
+		"eventd.spawn{script = 'quit.lua', alias = 'q'}");
+	rig_write(rig, "quit.lua",
+		"return { go = function(d) eventd.exit(d) end }", 46);
+	session_restart(
+		session_find(&rig->k, alias_holder(&rig->k.aliases, "q", 1)),
+		NULL);
+	rig_turn(rig);
+	rig_post(rig, "q", "go", "all done");
+	rig_turn(rig);
+	assert_string_equal(rig->data, "lost q normal all done");
+}
+
 int
 main(void)
 {
@@ -232,6 +428,15 @@ main(void)
 		TEST(test_missing_script_fails_the_child_alone),
 		TEST(test_depth_and_number_are_limited),
 		TEST(test_failing_child_restarts_as_its_parent_would),
+		TEST(test_child_tells_of_gain_and_loss),
+		TEST(test_child_that_stays_failed_is_told),
+		TEST(test_child_cannot_be_forged),
+		TEST(test_strategies_are_of_the_children),
+		TEST(test_wrong_lives_are_told),
+		TEST(test_an_idle_child_ends_and_one_on_demand_comes_back),
+		TEST(test_a_child_nobody_refers_to_is_collected),
+		TEST(test_a_deferred_reply_keeps_a_session_up),
+		TEST(test_exit_tells_why),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
