@@ -8,8 +8,7 @@
 static enum session_result
 group_start(struct session *s)
 {
-	if (!s->kin || !s->kin->parent)
-		kin_join(s);
+	kin_join(s);
 	team_start_all(s);
 	return SESSION_DONE;
 }

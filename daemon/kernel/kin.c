@@ -311,8 +311,8 @@ kin_join(struct session *s)
 	uint64_t group;
 	struct kin *kin;
 
-	if (!s->spec || !s->spec->group)
-		return;
+	if (!s->spec || !s->spec->group || (s->kin && s->kin->parent))
+		return; /* that of a child is who spawned it */
 	group_alias(s, alias, sizeof(alias));
 	group = *alias ? alias_holder(&home_of(s)->kernel->aliases, alias,
 				 strlen(alias))
@@ -371,9 +371,10 @@ kin_gave_up(struct session *s)
 }
 
 void
-kin_started(struct session *s)
+kin_settled(struct session *s)
 {
-	if (!s->kin->tell_up)
+	if (s->life != SESSION_UP && s->life != SESSION_DORMANT &&
+		s->life != SESSION_FAILED)
 		return;
 	s->kin->tell_up = false;
 	kin_tell(s, s->kin->parent, KIN_UP, NULL);
@@ -496,8 +497,6 @@ start(struct session *s)
 	kin->held = false;
 	kin->tell_up = true;
 	supervise_again(s);
-	if (s->life == SESSION_DORMANT)
-		kin_started(s);
 }
 
 static void

@@ -92,8 +92,9 @@ void kin_leave(struct session *s);
 bool kin_report(struct session *s, uint64_t pause_ns, bool again);
 /* It stays failed: tell a parent that is no group. */
 void kin_gave_up(struct session *s);
-/* It is up. */
-void kin_started(struct session *s);
+/* Its life has changed, and the parent waits for it to be up: or to be as far
+ * as it comes. */
+void kin_settled(struct session *s);
 /* A MSG_KIN has come. Consumes @m. */
 void kin_arrived(struct sched *sched, struct msg *m);
 /* To @to from @s; @text may be NULL. */

@@ -38,6 +38,8 @@ session_enter(struct session *s, enum session_life life)
 	s->life = (uint8_t)life;
 	if (life == SESSION_FAILED)
 		home_of(s)->n_failed++;
+	if (s->kin && s->kin->tell_up)
+		kin_settled(s);
 }
 
 void
@@ -302,8 +304,6 @@ session_started(struct session *s)
 	sched_enqueue(home_of(s), s);
 	if (s->spec && s->spec->idle_ms)
 		idle_begin(s);
-	if (s->kin)
-		kin_started(s);
 }
 
 /* ---- the end --------------------------------------------------------- */

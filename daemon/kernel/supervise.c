@@ -202,5 +202,5 @@ supervise_reset(struct session *s)
 	health->in_a_row = 0;
 	health->restarts = 0;
 	if (s->kin)
-		s->kin->held = s->kin->tell_up = false;
+		s->kin->held = false;
 }

@@ -11,6 +11,7 @@
 
 #include "base/calendar.h"
 #include "fixture.h"
+#include "kernel/kin.h"
 #include "kernel/queue.h"
 
 static void
@@ -68,6 +69,7 @@ struct world {
 	uint64_t n_deeds;
 	uint64_t delays[DELAYS_MAX];
 	uint64_t n_handled;
+	struct session *group;     /* on the first scheduler */
 	unsigned depth;            /* of handlers */
 	bool calm;                 /* handlers only handle */
 	struct calendar *calendar; /* ten times a second */
@@ -106,12 +108,23 @@ some_actor(struct world *w)
 	return is_alive(fake) ? fake : NULL;
 }
 
+/* It may have no state just now. */
+static struct fake *
+some_target(struct world *w)
+{
+	struct fake *fake = w->actors[roll(w, ACTORS)];
+
+	return fake && fake_exists(fake) ? fake : NULL;
+}
+
 static void
 actor_on_stop(struct fake *fake)
 {
 	struct world *w = the_world;
 
-	w->waiting[index_of(fake)] = NULL; /* the kernel ends it */
+	if (w->waiting[index_of(fake)]) /* the kernel ends it, or tries again */
+		w->offered[index_of(fake)] = true;
+	w->waiting[index_of(fake)] = NULL;
 	while (fake->n_held) {
 		struct msg *m = fake->held[--fake->n_held];
 
@@ -252,6 +265,63 @@ actor_on_run(struct fake *fake, struct msg *m)
 }
 
 static void
+actor_lives(struct world *w, struct session_spec *spec)
+{
+	if (roll(w, 3) == 0)
+		spec->max_attempts = 1 + (uint32_t)roll(w, 4);
+	if (roll(w, 3) == 0)
+		spec->idle_ms = 1 + roll(w, 100);
+	spec->on_demand = roll(w, 4) == 0;
+	spec->strategy = (enum strategy)roll(w, 3);
+	if (roll(w, 3) == 0) {
+		spec->group = strdup("g");
+		assert_non_null(spec->group);
+	}
+}
+
+/* By a file or, every now and then, as the child of another actor on whatever
+ * scheduler. NULL: its name is held. */
+static struct fake *
+actor_host(struct world *w, unsigned sched, struct session_spec *spec)
+{
+	struct fake *parent = some_actor(w), *fake;
+	struct spawn spawn = {.ops = &fake_ops, .spec = spec};
+	int status;
+
+	if (!parent || !parent->session->spec || roll(w, 2))
+		return fake_hosted(w->f, sched, spec);
+	fake = calloc(1, sizeof(*fake));
+	assert_non_null(fake);
+	fake->fixture = w->f;
+	fake->sched = &w->f->scheds[sched];
+	spec->loop = (int)sched;
+	spawn.state = fake;
+	status = session_spawn(parent->session, &spawn);
+	spec_unref(spec);
+	if (status) {
+		free(fake);
+		return NULL;
+	}
+	fake->id = spawn.id;
+	fake->session = session_find(&w->f->kernel, spawn.id);
+	w->f->fakes[w->f->n_fakes++] = fake;
+	return fake;
+}
+
+static void
+group_make(struct world *w)
+{
+	struct session_spec *spec = fixture_spec("group/g", RESTART_ON_FAILURE);
+
+	spec->group = strdup("g");
+	spec->strategy = (enum strategy)roll(w, 3);
+	spec->restart_burst = 3;
+	w->group = session_new(&w->f->scheds[0], &group_ops, spec, NULL);
+	assert_non_null(w->group);
+	spec_unref(spec);
+}
+
+static void
 actor_make(struct world *w, size_t i)
 {
 	unsigned sched = (unsigned)roll(w, w->f->n_scheds);
@@ -273,7 +343,10 @@ actor_make(struct world *w, size_t i)
 		spec->max_events = 4;
 		spec->restart_burst = 3;
 		spec->overflow = (enum overflow)roll(w, 4);
-		fake = fake_hosted(w->f, sched, spec);
+		actor_lives(w, spec);
+		fake = actor_host(w, sched, spec);
+		if (!fake)
+			return;
 	}
 	fake->number = i;
 	fake->on_run = actor_on_run;
@@ -435,6 +508,8 @@ do_delay(struct world *w, struct fake *from, struct fake *to)
 
 	if (to->sched != from->sched)
 		named = true;
+	if (named && !to->session->aliases)
+		return; /* its home has not given it any yet */
 	if (named && *name) {
 		init.alias = name;
 		init.alias_size = (uint32_t)strlen(name);
@@ -536,7 +611,7 @@ do_queue(struct world *w, struct fake *from, struct fake *fake)
 static void
 random_deed(struct world *w)
 {
-	struct fake *from = some_actor(w), *to = some_actor(w);
+	struct fake *from = some_actor(w), *to = some_target(w);
 
 	if (!from || !to)
 		return;
@@ -546,7 +621,7 @@ random_deed(struct world *w)
 		break;
 	case 1:
 	case 2:
-		if (w->depth == 0)
+		if (w->depth == 0 && to->alive)
 			do_end(w, to);
 		break;
 	case 3:
@@ -620,6 +695,8 @@ restart_failed(struct world *w)
 		if (fake_exists(fake) && fake->session->life == SESSION_FAILED)
 			session_restart(fake->session, fake->session->spec);
 	}
+	if (w->group->life == SESSION_FAILED)
+		session_restart(w->group, w->group->spec);
 }
 
 /* Whoever is still there handles all, and has all its answers. */
@@ -668,6 +745,24 @@ check_answers(struct world *w)
 	}
 }
 
+/* Parents are not idle as long as they have children. */
+static uint64_t
+n_idle_timers(const struct sched *s)
+{
+	uint64_t n = 0;
+
+	for (uint32_t slot = 1; slot <= s->kernel->sessions.n_slots; slot++) {
+		const struct session *t = session_at(s->kernel, slot);
+
+		if (t->id && t->home == s && t->kin &&
+			timer_is_armed(&t->kin->idle)) {
+			assert_true(t->kin->n_children > 0);
+			n++;
+		}
+	}
+	return n;
+}
+
 static void
 check_rest(struct world *w)
 {
@@ -680,14 +775,16 @@ check_rest(struct world *w)
 		assert_int_equal(s->counters.leased, 0);
 		assert_int_equal(s->delays.n, 0);
 		assert_int_equal(s->calls.n, 0);
-		assert_int_equal(s->timers.n, 0);
+		assert_int_equal(s->timers.n, n_idle_timers(s));
 	}
 	assert_int_equal(handled, w->n_handled);
 	for (size_t i = 0; i < ACTORS; i++) {
 		const struct fake *fake = w->actors[i];
 
-		if (!is_alive(fake))
+		if (!fake_exists(fake))
 			continue;
+		assert_true(fake->session->life == SESSION_UP ||
+			    fake->session->life == SESSION_DORMANT);
 		assert_int_equal(fake->session->box.n, 0);
 		assert_int_equal(fake->session->box.n_parked, 0);
 		assert_int_equal(fake->session->n_calls, 0);
@@ -707,6 +804,7 @@ live(uint64_t seed, unsigned n_scheds)
 	w->rng = seed * 0x9e3779b97f4a7c15u | 1;
 	assert_int_equal(
 		calendar_new("*:*:0/0.1", "UTC", NULL, &w->calendar, error), 0);
+	group_make(w);
 	for (size_t i = 0; i < ACTORS; i++)
 		actor_make(w, i);
 	fixture_run(w->f);
