@@ -274,7 +274,7 @@ life_start(struct sched *sched, struct session *s)
 	s->health->starts++;
 	s->run = SESSION_RUNNING;
 	s->health->started_ns = sched->now_ns;
-	s->health->started_wall_ns = clock_wall(sched->kernel->clock);
+	s->health->started_wall_ns = sched_wall_ns(sched);
 	result = s->ops->start(s);
 	if (sched->profile.ops)
 		sched->profile.ops->spent(sched, s, "_start", 6);
@@ -429,13 +429,22 @@ drop_aliases(struct session *s)
 }
 
 static void
+copy_name(char *out, const char *name, size_t max)
+{
+	size_t size = strnlen(name, max - 1);
+
+	memcpy(out, name, size);
+	out[size] = '\0';
+}
+
+static void
 retire(struct session *s)
 {
 	struct sched *sched = home_of(s);
 	const char *outer = sched->leaving;
 	char name[ENVELOPE_ALIAS_MAX + 1];
 
-	snprintf(name, sizeof(name), "%s", session_name(s));
+	copy_name(name, session_name(s), sizeof(name));
 	sched->leaving = name; /* for its dead letters */
 	if (s->kin)
 		kin_ended(s);

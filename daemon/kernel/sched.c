@@ -25,6 +25,7 @@ sched_init(struct sched *s, struct kernel *k, unsigned index,
 	s->executor_data = executor_data;
 	s->index = index;
 	s->next_id = 1;
+	s->wall_turn = UINT64_MAX;
 	if (index >= KERNEL_LOOPS_MAX)
 		return err_raise(-ENOSPC);
 	r = epoch_join(&k->epoch, &s->reader);

@@ -80,8 +80,9 @@ struct sched {
 	struct session *running;
 	uint32_t n_runnable; /* on the run queue */
 	struct profiling profile;
-	uint64_t turns;   /* ever */
-	uint64_t next_id; /* of messages */
+	uint64_t turns;              /* ever */
+	uint64_t wall_ns, wall_turn; /* sched_wall_ns() */
+	uint64_t next_id;            /* of messages */
 	struct msg_pool pool;
 	struct timers timers;       /* monotonic */
 	struct timers wall_timers;  /* of alarms: wall clock */
@@ -233,6 +234,16 @@ void sched_moved_arrived(struct sched *s, struct msg *m);
 void sched_reply_arrived(struct sched *s, struct msg *reply);
 /* A pending call of this scheduler is over without an answer. */
 void sched_call_expired(struct sched *s, struct call *call);
+/* The wall clock as it was when it was first asked for in this turn. */
+static inline uint64_t
+sched_wall_ns(struct sched *s)
+{
+	if (s->wall_turn != s->turns) {
+		s->wall_turn = s->turns;
+		s->wall_ns = clock_wall(s->kernel->clock);
+	}
+	return s->wall_ns;
+}
 /* A fresh message id: unique in the daemon, rising on one scheduler. */
 static inline uint64_t
 sched_id(struct sched *s)

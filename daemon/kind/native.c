@@ -44,6 +44,7 @@ native_new(struct session *s, const struct native_image *image)
 static enum session_result
 native_start(struct session *s)
 {
+	const struct sched *sched = atomic_load(&s->home);
 	const char *path = s->spec->path;
 	const struct native_image *image;
 	char error[512];
@@ -51,7 +52,8 @@ native_start(struct session *s)
 	int r;
 
 	s->state = NULL;
-	image = native_image_get(path ? path : "", error, sizeof(error));
+	image = native_image_get_at(path ? path : "",
+		sched->now_ns + sched->turns, error, sizeof(error));
 	if (!image) {
 		session_fail(s, "plugin %s: %s", path ? path : "", error);
 		return SESSION_CRASHED;

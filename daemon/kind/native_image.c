@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -480,6 +481,30 @@ native_image_get(const char *path, char *error, size_t error_size)
 	if (image && !image->plugin) {
 		snprintf(error, error_size, "%s", image->error);
 		return NULL;
+	}
+	return image;
+}
+
+const struct native_image *
+native_image_get_at(
+	const char *path, uint64_t moment, char *error, size_t error_size)
+{
+	static _Thread_local struct {
+		uint64_t moment;
+		const struct native_image *image;
+		char path[PATH_MAX];
+	} last;
+	const struct native_image *image;
+
+	if (last.image && moment && moment == last.moment &&
+		strcmp(last.path, path) == 0)
+		return last.image;
+	image = native_image_get(path, error, error_size);
+	last.image = NULL;
+	if (image && strlen(path) < sizeof(last.path)) {
+		last.image = image;
+		last.moment = moment;
+		strcpy(last.path, path);
 	}
 	return image;
 }

@@ -40,6 +40,11 @@ struct native_image {
  */
 const struct native_image *native_image_get(
 	const char *path, char *error, size_t error_size);
+/* The same, but the file is not looked at again if this thread has found this
+ * image at the same @moment, which is not 0: the sessions that start together
+ * are of one image. */
+const struct native_image *native_image_get_at(
+	const char *path, uint64_t moment, char *error, size_t error_size);
 /* The slot of the handler of @event, NULL: it has none. */
 const struct native_slot *native_image_slot(
 	const struct native_image *image, const char *event, size_t size);
