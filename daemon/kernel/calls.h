@@ -11,14 +11,14 @@
 struct alias_wait;
 
 struct call {
-	struct timer timer; /* the deadline; TIMER_CALL */
-	uint64_t id;        /* 0: free */
-	uint64_t session;   /* the caller */
-	uint64_t token;     /* the caller's own */
-	uint64_t to;        /* session that was asked last; 0: a sleep */
+	struct timer timer;      /* the deadline; TIMER_CALL */
+	uint64_t id;             /* 0: free */
+	uint64_t session;        /* the caller */
+	uint64_t token;          /* the caller's own */
+	uint64_t to;             /* session that was asked last; 0: a sleep */
 	struct alias_wait *wait; /* or for an alias, see claim_wait(); NULL */
-	uint32_t next;      /* of the caller's, or free: slot + 1; 0: none */
-	uint32_t before;    /* the one before of the caller's, likewise */
+	uint32_t next;   /* of the caller's, or free: slot + 1; 0: none */
+	uint32_t before; /* the one before of the caller's, likewise */
 };
 
 struct calls {

@@ -70,8 +70,8 @@ enum evd_event_type {
 	EVD_RECONNECTED = 9,  /* it is back, and so are bindings and ids */
 	EVD_RESPONSE = 10,    /* the answer to another ..._start() */
 	EVD_CALL_CANCELLED = 11, /* who made a delivered call gave it up */
-	EVD_DOWN = 20,        /* a session that we watch has ended */
-	EVD_NAME = 21,        /* an alias that we watch has come or gone */
+	EVD_DOWN = 20,           /* a session that we watch has ended */
+	EVD_NAME = 21,           /* an alias that we watch has come or gone */
 };
 
 struct evd_header {

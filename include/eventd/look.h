@@ -318,10 +318,10 @@ EVD_API int evd_restart(struct evd *c, const char *alias);
 /* Zero it, then set @size and one of the paths, which are absolute and of the
  * daemon's host. */
 struct evd_spawn_options {
-	size_t size;        /* sizeof(struct evd_spawn_options) */
-	const char *file;   /* a session file, or */
-	const char *script; /* of a Lua session, or */
-	const char *plugin; /* of a native one */
+	size_t size;                /* sizeof(struct evd_spawn_options) */
+	const char *file;           /* a session file, or */
+	const char *script;         /* of a Lua session, or */
+	const char *plugin;         /* of a native one */
 	const char *const *aliases; /* not with @file, which gives them */
 	size_t n_aliases;
 	const struct evd_header *params; /* of [Params]; values are text */

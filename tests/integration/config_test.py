@@ -108,22 +108,26 @@ class CommandLine(harness.TestCase):
 class Manual(harness.unittest.TestCase):
     """Every key of the tables is in its page, and no other."""
 
-    def check(self, source, page):
+    def check(self, page, *sources):
         tree = os.path.join(os.path.dirname(__file__), "../..")
-        with open(f"{tree}/daemon/{source}", encoding="utf-8") as file:
-            keys = re.findall(
+        keys = []
+        for source in sources:
+            with open(f"{tree}/daemon/{source}", encoding="utf-8") as file:
+                text = file.read()
+            keys += re.findall(
                 r'\b(?:KEY|COUNT|SIZE|SPAN)\((?:"[A-Z]\w+",\s*)?"(\w+)",',
-                file.read())
+                text) + re.findall(r'strcmp\(key, "([A-Z]\w+)"\)', text)
         with open(f"{tree}/docs/man/{page}", encoding="utf-8") as file:
             told = re.findall(r"^\.It Cm (\w+)=", file.read(), re.M)
         self.assertGreater(len(keys), 10)
         self.assertEqual(sorted(keys), sorted(told))
 
     def test_eventd_conf_tells_all_keys(self):
-        self.check("config.c", "eventd.conf.5")
+        self.check("eventd.conf.5", "config.c")
 
     def test_eventd_session_tells_all_keys(self):
-        self.check("config_session.c", "eventd.session.5")
+        self.check("eventd.session.5", "config_session.c",
+                   "config_schedule.c")
 
 
 if __name__ == "__main__":

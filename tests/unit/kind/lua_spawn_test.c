@@ -224,7 +224,8 @@ teller(struct rig *rig)
 		"local M = {}\n"
 		"function M.x(data) return load('return ' .. data)() end\n"
 		"function M._child(n, ev)\n"
-		"  eventd.post('probe', ev.event, n.change .. ' ' .. n.alias ..\n"
+		"  eventd.post('probe', ev.event, n.change .. ' ' ..\n"
+		"    n.alias ..\n"
 		"    ' ' .. (n.reason or '-') .. ' ' .. (n.text or '-')) end\n"
 		"return M");
 }
