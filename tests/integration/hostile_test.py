@@ -46,8 +46,8 @@ class TestCase(harness.TestCase):
 
     def connect(self):
         link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        link.connect(self.daemon.socket)  # waits for room in the backlog
         link.settimeout(harness.DEADLINE)
-        link.connect(self.daemon.socket)
         return link
 
     def push(self, link, frame, times):
