@@ -14,6 +14,8 @@ enum wire_type {
 	WIRE_FIXED32 = 5,
 };
 
+enum { WIRE_TAG_MAX = 5 }; /* bytes of a tag: protobuf-c takes no more */
+
 /* One field: @number for varints, @data and @size for bytes. */
 struct wire_field {
 	uint32_t field;
@@ -75,7 +77,7 @@ wire_next(const uint8_t **p, const uint8_t *end, struct wire_field *f)
 	uint64_t tag;
 	size_t n = wire_varint(*p, end, &tag);
 
-	if (!n || tag > UINT32_MAX || tag < 8)
+	if (!n || n > WIRE_TAG_MAX || tag > UINT32_MAX || tag < 8)
 		return false;
 	*p += n;
 	f->field = (uint32_t)tag >> 3;
