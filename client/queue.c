@@ -170,7 +170,7 @@ evd_queue_pause(struct evd *c, const char *alias)
 {
 	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
 	Eventd__V1__QueuePause pause = EVENTD__V1__QUEUE_PAUSE__INIT;
-	Eventd__V1__QueueChanged changed;
+	Eventd__V1__QueueChanged changed = EVENTD__V1__QUEUE_CHANGED__INIT;
 
 	pause.alias = (char *)(uintptr_t)alias;
 	request.verb_case = EVENTD__V1__REQUEST__VERB_QUEUE_PAUSE;
@@ -183,7 +183,7 @@ evd_queue_resume(struct evd *c, const char *alias)
 {
 	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
 	Eventd__V1__QueueResume resume = EVENTD__V1__QUEUE_RESUME__INIT;
-	Eventd__V1__QueueChanged changed;
+	Eventd__V1__QueueChanged changed = EVENTD__V1__QUEUE_CHANGED__INIT;
 
 	resume.alias = (char *)(uintptr_t)alias;
 	request.verb_case = EVENTD__V1__REQUEST__VERB_QUEUE_RESUME;
@@ -197,7 +197,7 @@ evd_queue_purge(
 {
 	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
 	Eventd__V1__QueuePurge purge = EVENTD__V1__QUEUE_PURGE__INIT;
-	Eventd__V1__QueueChanged changed;
+	Eventd__V1__QueueChanged changed = EVENTD__V1__QUEUE_CHANGED__INIT;
 	int r;
 
 	EVD_CHECK(c);
@@ -221,7 +221,7 @@ evd_queue_move(struct evd *c, const char *alias, const char *to, uint64_t limit,
 {
 	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
 	Eventd__V1__QueueMove move = EVENTD__V1__QUEUE_MOVE__INIT;
-	Eventd__V1__QueueChanged changed;
+	Eventd__V1__QueueChanged changed = EVENTD__V1__QUEUE_CHANGED__INIT;
 	int r;
 
 	EVD_CHECK(c);

@@ -53,9 +53,9 @@ set_misfire(struct config_file *f, struct config_schedule *s, const char *value)
 
 	if (!is_first(f, &s->misfire_at, "Misfire"))
 		return;
-	for (uint8_t i = 0; i < DELAY_MISFIRES; i++)
+	for (int i = 0; i < DELAY_MISFIRES; i++)
 		if (strcmp(value, words[i]) == 0) {
-			s->misfire = i;
+			s->misfire = (uint8_t)i;
 			return;
 		}
 	config_file_error(
