@@ -200,13 +200,14 @@ test_limit_is_each_handlers_own(void **state)
 	struct session_spec *spec = rig_lua_spec(rig, "a",
 		"return { x = function()\n"
 		"  local t = os.clock()\n"
-		"  while os.clock() < t + 0.012 do end\n"
+		"  while os.clock() < t + 0.03 do end\n"
 		"  eventd.sleep(1)\n"
 		"  t = os.clock()\n"
-		"  while os.clock() < t + 0.012 do end\n"
+		"  while os.clock() < t + 0.03 do end\n"
 		"  return 'in time' end }");
 
-	spec->handler_ms = LIMIT_MS;
+	/* ten times two parts of 30 ms are more than it, one is far less */
+	spec->handler_ms = 400;
 	rig_start(rig, spec);
 	for (int i = 0; i < 10; i++) {
 		rig_call_later(rig, "a", "x", "");
