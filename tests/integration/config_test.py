@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """eventd's command line and --check-config: what is printed and the status."""
+import errno
 import os
 import re
 import subprocess
@@ -26,6 +27,15 @@ class CheckConfig(harness.TestCase):
         self.assertEqual((done.returncode, done.stdout), (78, ""))
         self.assertEqual(done.stderr, f"{path}:3:1: unknown key Alais= in "
                                       "[Session]; did you mean Alias=?\n")
+
+    def test_a_file_that_cannot_be_read_is_named(self):
+        path = self.daemon.write("sessions.d/jobs.conf", GOOD)
+        os.unlink(path)
+        os.symlink(path, path)  # a loop: root cannot read it either
+        done = self.check()
+        self.assertEqual((done.returncode, done.stdout), (78, ""))
+        self.assertEqual(done.stderr, f"{path}:1:1: cannot be read: "
+                                      f"{os.strerror(errno.ELOOP)}\n")
 
     def test_every_error_is_told(self):
         self.daemon.configure("Loops=many", "Sokcet=/x")
