@@ -116,7 +116,7 @@ struct binding {
 struct watch {
 	uint64_t number; /* the user's */
 	uint64_t wire;   /* the daemon's; 0: not known to this connection */
-	char *prefix;    /* of names; NULL: a session */
+	char *pattern;   /* of names; NULL: a session */
 };
 
 /* What evd_will() left. */

@@ -6,9 +6,8 @@
 
 #include "internal.h"
 #include "parts.h"
+#include "pattern.h"
 #include "status.h"
-
-enum { PREFIX_MAX = EVD_ALIAS_MAX };
 
 /* ---- the table: few, so it is searched --------------------------------- */
 
@@ -33,17 +32,17 @@ watch_of_wire(struct evd *c, uint64_t wire)
 static void
 watch_remove(struct evd *c, struct watch *w)
 {
-	free(w->prefix);
+	free(w->pattern);
 	*w = c->watches[--c->n_watches];
 }
 
-/* Its number, 0 if out of memory; @prefix NULL: of a session. */
+/* Its number, 0 if out of memory; @pattern NULL: of a session. */
 static uint64_t
-watch_add(struct evd *c, const char *prefix)
+watch_add(struct evd *c, const char *pattern)
 {
-	char *copy = prefix ? strdup(prefix) : NULL;
+	char *copy = pattern ? strdup(pattern) : NULL;
 
-	if (prefix && !copy)
+	if (pattern && !copy)
 		return 0;
 	if (c->n_watches == c->watches_size) {
 		size_t size = c->watches_size ? c->watches_size * 2 : 8;
@@ -57,7 +56,7 @@ watch_add(struct evd *c, const char *prefix)
 		c->watches_size = size;
 	}
 	c->watches[c->n_watches++] =
-		(struct watch){.number = ++c->last_watch, .prefix = copy};
+		(struct watch){.number = ++c->last_watch, .pattern = copy};
 	return c->last_watch;
 }
 
@@ -137,7 +136,7 @@ evd__on_down(struct evd *c, struct evd_event *ev, const Eventd__V1__Down *down)
 {
 	struct watch *w = watch_of_wire(c, down->watch);
 
-	if (!w || w->prefix) /* it crossed with evd_unwatch() */
+	if (!w || w->pattern) /* it crossed with evd_unwatch() */
 		return false;
 	down_init(c, ev, w->number, down->alias, down->reason);
 	ev->value = down->session;
@@ -153,7 +152,7 @@ evd__on_name(
 	struct watch *w = watch_of_wire(c, name->watch);
 	char *alias = ev == &c->cur ? c->alias_z : c->alias_q;
 
-	if (!w || !w->prefix)
+	if (!w || !w->pattern)
 		return false;
 	evd__event_init(c, ev, EVD_NAME);
 	put_string(alias, sizeof(c->alias_z), name->alias);
@@ -175,9 +174,9 @@ evd__watches_lost(struct evd *c, bool again)
 		struct watch *w = &c->watches[i];
 
 		w->wire = 0;
-		if (w->prefix && again)
+		if (w->pattern && again)
 			continue;
-		if (!w->prefix && !c->told_down) {
+		if (!w->pattern && !c->told_down) {
 			down_init(c, &ev, w->number, "", "connection lost");
 			ev.status = EVD_STATUS_LOST;
 			evd__event_queue(c, &ev, true);
@@ -265,7 +264,7 @@ evd_wait_alias_start(struct evd *c, const char *alias, int timeout_ms)
 
 /* What to watch: one of them, and room for the request. */
 struct wish {
-	const char *alias, *prefix;
+	const char *alias, *pattern;
 	uint64_t session;
 	Eventd__V1__Request request;
 	Eventd__V1__Watch watch;
@@ -277,9 +276,12 @@ wish_check(struct evd *c, const struct wish *w)
 {
 	if (w->alias)
 		return evd__alias_check(c, w->alias);
-	if (w->prefix && strlen(w->prefix) > PREFIX_MAX)
+	if (w->pattern && !pattern_is_valid(w->pattern, strlen(w->pattern),
+				  EVD_ALIAS_MAX))
 		return evd__fail(c, EVD_STATUS_INVALID,
-			"a prefix has at most %d bytes", PREFIX_MAX);
+			"a pattern is 1 to %d of A-Z a-z 0-9 _ . / - and at "
+			"most one *",
+			EVD_ALIAS_MAX);
 	return 0;
 }
 
@@ -289,8 +291,8 @@ wish_request(struct wish *w)
 	eventd__v1__request__init(&w->request);
 	eventd__v1__watch__init(&w->watch);
 	eventd__v1__watch_names__init(&w->names);
-	if (w->prefix) {
-		w->names.prefix = (char *)(uintptr_t)w->prefix;
+	if (w->pattern) {
+		w->names.pattern = (char *)(uintptr_t)w->pattern;
 		w->request.verb_case = EVENTD__V1__REQUEST__VERB_WATCH_NAMES;
 		w->request.watch_names = &w->names;
 		return;
@@ -311,7 +313,7 @@ watch_prepare(struct evd *c, struct wish *w)
 
 	if (r)
 		return r;
-	number = watch_add(c, w->prefix);
+	number = watch_add(c, w->pattern);
 	if (!number)
 		return evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
 	wish_request(w);
@@ -366,10 +368,10 @@ evd_watch_id(struct evd *c, uint64_t session)
 }
 
 int64_t
-evd_watch_names(struct evd *c, const char *prefix)
+evd_watch_names(struct evd *c, const char *pattern)
 {
 	EVD_CHECK(c);
-	return watch_now(c, &(struct wish){.prefix = prefix});
+	return watch_now(c, &(struct wish){.pattern = pattern});
 }
 
 int64_t
@@ -380,10 +382,20 @@ evd_watch_start(struct evd *c, const char *alias)
 }
 
 int64_t
-evd_watch_names_start(struct evd *c, const char *prefix)
+evd_watch_names_start(struct evd *c, const char *pattern)
 {
 	EVD_CHECK(c);
-	return watch_later(c, &(struct wish){.prefix = prefix});
+	return watch_later(c, &(struct wish){.pattern = pattern});
+}
+
+int
+evd_pattern_matches(const char *pattern, const char *alias)
+{
+	size_t size = pattern ? strlen(pattern) : 0;
+
+	if (!pattern_is_valid(pattern, size, EVD_ALIAS_MAX) || !alias)
+		return -EINVAL;
+	return pattern_matches(pattern, size, alias, strlen(alias));
 }
 
 int
@@ -486,9 +498,9 @@ evd__watches_again(struct evd *c)
 	Eventd__V1__Will pb;
 
 	for (size_t i = 0; i < c->n_watches; i++) {
-		struct wish w = {.prefix = c->watches[i].prefix};
+		struct wish w = {.pattern = c->watches[i].pattern};
 
-		if (!w.prefix)
+		if (!w.pattern)
 			continue;
 		wish_request(&w);
 		if (evd__request_send(c, &w.request, c->watches[i].number,

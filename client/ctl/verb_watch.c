@@ -198,11 +198,15 @@ tell_name(struct watching *w, const struct evd_event *event)
 
 /* Those that are there already. */
 static int
-print_present(struct watching *w, const char *prefix)
+print_present(struct watching *w, const char *pattern)
 {
+	char prefix[EVD_ALIAS_MAX + 1] = "";
 	struct pages all;
 	const char *alias;
-	int r = pages_load_sessions(&all, w->ctl, prefix);
+	int r;
+
+	memcpy(prefix, pattern, strcspn(pattern, "*"));
+	r = pages_load_sessions(&all, w->ctl, prefix);
 
 	for (size_t i = 0; r == 0 && i < all.n; i++) {
 		const struct evd_session *s = pages_session(&all, i);
@@ -210,7 +214,7 @@ print_present(struct watching *w, const char *prefix)
 		for (size_t k = 0;
 			r == 0 && w->left && (alias = evd_session_alias(s, k));
 			k++) {
-			if (strncmp(alias, prefix, strlen(prefix)) != 0)
+			if (evd_pattern_matches(pattern, alias) != 1)
 				continue;
 			r = print_name(w->ctl, alias, evd_session_id(s));
 			w->left--;
@@ -224,18 +228,21 @@ int
 verb_names(struct ctl *ctl)
 {
 	struct watching w = {.ctl = ctl, .left = UINT64_MAX, .tell = tell_name};
-	const char *prefix = ctl_word(ctl, 0) ? ctl_word(ctl, 0) : "";
-	int r = *prefix ? ctl_check_name(ctl, "prefix", prefix, EVD_ALIAS_MAX)
-			: 0;
+	const char *pattern = ctl_word(ctl, 0) ? ctl_word(ctl, 0) : "*";
+	int r;
 
-	if (r == 0)
-		r = ctl_count(ctl, OPT_COUNT, &w.left);
+	if (evd_pattern_matches(pattern, "") < 0)
+		return ctl_usage(ctl,
+			"'%s' is no pattern: those are 1 to %d of A-Z a-z 0-9 "
+			"_ . / - and at most one *",
+			pattern, EVD_ALIAS_MAX);
+	r = ctl_count(ctl, OPT_COUNT, &w.left);
 	if (r == 0)
 		r = ctl_connect(ctl);
 	if (r)
 		return r;
-	if (evd_watch_names(ctl->evd, prefix) < 0)
+	if (evd_watch_names(ctl->evd, pattern) < 0)
 		return ctl_fail_evd(ctl);
-	r = print_present(&w, prefix);
+	r = print_present(&w, pattern);
 	return r ? r : loop(&w);
 }

@@ -284,10 +284,11 @@ const struct verb verbs[] = {
 	},
 	{
 		"names",
-		"[PREFIX]",
+		"[PATTERN]",
 		"print the aliases, and those that come and go",
 		"A line for each: up or down, the alias, the id of the\n"
-		"session. Goes on until it is stopped.\n",
+		"session. A pattern is an alias in which one * may stand for\n"
+		"anything. Goes on until it is stopped.\n",
 		{OPT_COUNT},
 		0,
 		1,

@@ -11,6 +11,7 @@
 #include "kernel/sched.h"
 #include "kernel/ties.h"
 #include "proto/envelope.h"
+#include "proto/pattern.h"
 
 struct names_change {
 	struct names_change *next;
@@ -34,7 +35,7 @@ struct names_watch {
 	bool is_ended; /* nobody wants it: the task frees it */
 	struct sched_task task;
 	size_t size;
-	char prefix[];
+	char pattern[];
 };
 
 static struct sched *
@@ -77,7 +78,7 @@ names_changed_locked(struct aliases *t, const struct alias *a, uint64_t session,
 		struct names_watch *w =
 			container_of(node, struct names_watch, link);
 
-		if (a->size < w->size || memcmp(a->name, w->prefix, w->size))
+		if (!pattern_matches(w->pattern, w->size, a->name, a->size))
 			continue;
 		add_locked(w, a, session);
 		if (w->on_way)
@@ -225,15 +226,8 @@ names_taken(struct session *s)
 
 /* ---- beginning and end ------------------------------------------------- */
 
-/* Would it be a name if more came? */
-static bool
-prefix_is_valid(const char *prefix, size_t size)
-{
-	return !size || name_is_valid(prefix, size, ENVELOPE_ALIAS_MAX);
-}
-
 static struct names_watch *
-watch_new(struct session *s, const char *prefix, size_t size)
+watch_new(struct session *s, const char *pattern, size_t size)
 {
 	struct names_watch *w =
 		FAULT(names_watch) ? NULL : calloc(1, sizeof(*w) + size);
@@ -245,21 +239,23 @@ watch_new(struct session *s, const char *prefix, size_t size)
 	w->task.run = on_woken;
 	w->task.drop = on_woken_drop;
 	w->size = size;
-	memcpy(w->prefix, prefix, size);
+	memcpy(w->pattern, pattern, size);
 	return w;
 }
 
 int
 names_watch(
-	struct session *s, const char *prefix, size_t size, uint64_t *number)
+	struct session *s, const char *pattern, size_t size, uint64_t *number)
 {
 	struct aliases *t = &home_of(s)->kernel->aliases;
 	struct names_watch *w;
-	int r = prefix_is_valid(prefix, size) ? ties_check(s) : TIE_E_PREFIX;
+	int r = pattern_is_valid(pattern, size, ENVELOPE_ALIAS_MAX)
+			? ties_check(s)
+			: TIE_E_PATTERN;
 
 	if (r)
 		return r;
-	w = ties_get(s) ? watch_new(s, prefix, size) : NULL;
+	w = ties_get(s) ? watch_new(s, pattern, size) : NULL;
 	if (!w || ties_number(s->ties, w, TIE_KIND_NAMES, &w->number)) {
 		free(w);
 		return err_raise(-ENOMEM);

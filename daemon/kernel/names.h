@@ -1,7 +1,7 @@
 #pragma once
-/* Names: notice of aliases that come and go. A session watches all that begin
- * with a prefix; each change of holder is the event `_name`, in the order in
- * which they happened, across all schedulers.
+/* Names: notice of aliases that come and go. A session watches all that match
+ * a pattern (proto/pattern.h); each change of holder is the event `_name`, in
+ * the order in which they happened, across all schedulers.
  *
  * Changes are written down under the aliases' lock and told by the watcher's
  * own home, no more at a time than it takes; if it takes too few, some are
@@ -22,14 +22,14 @@ enum {
 };
 
 /**
- * names_watch() - have @s told of aliases that begin with a prefix
- * @prefix: any bytes that names may have; "": all
+ * names_watch() - have @s told of the aliases that match a pattern
+ * @pattern: one that is not valid is refused
  * @number: set to the watch's number
  *
- * Return: 0, TIE_E_LIMIT, TIE_E_ENDING, TIE_E_PREFIX or -ENOMEM.
+ * Return: 0, TIE_E_LIMIT, TIE_E_ENDING, TIE_E_PATTERN or -ENOMEM.
  */
 int names_watch(
-	struct session *s, const char *prefix, size_t size, uint64_t *number);
+	struct session *s, const char *pattern, size_t size, uint64_t *number);
 /* End one: 0 or TIE_E_NONE. */
 int names_unwatch(struct session *s, uint64_t number);
 

@@ -149,7 +149,7 @@ ties_status(int r)
 		return EVD_STATUS_NOT_FOUND;
 	case TIE_E_SELF:
 	case TIE_E_ENDING:
-	case TIE_E_PREFIX:
+	case TIE_E_PATTERN:
 		return EVD_STATUS_INVALID;
 	default:
 		return EVD_STATUS_NO_MEMORY;
@@ -178,9 +178,10 @@ ties_explain(const struct session *s, int r, char *text, size_t size)
 	case TIE_E_NONE:
 		snprintf(text, size, "no such watch");
 		break;
-	case TIE_E_PREFIX:
+	case TIE_E_PATTERN:
 		snprintf(text, size,
-			"a prefix is at most 255 of A-Z a-z 0-9 _ . / -");
+			"a pattern is 1 to 255 of A-Z a-z 0-9 _ . / - and at "
+			"most one *");
 		break;
 	default:
 		snprintf(text, size, "out of memory");

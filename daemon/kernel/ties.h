@@ -11,11 +11,11 @@
 struct session;
 
 enum {
-	TIE_E_LIMIT = 1,  /* MaxWatches= are there */
-	TIE_E_NONE = 2,   /* no such watch, or link */
-	TIE_E_SELF = 3,   /* a session does not watch itself */
-	TIE_E_ENDING = 4, /* the session is about to end itself */
-	TIE_E_PREFIX = 5, /* not the beginning of a name */
+	TIE_E_LIMIT = 1,   /* MaxWatches= are there */
+	TIE_E_NONE = 2,    /* no such watch, or link */
+	TIE_E_SELF = 3,    /* a session does not watch itself */
+	TIE_E_ENDING = 4,  /* the session is about to end itself */
+	TIE_E_PATTERN = 5, /* not a pattern of names */
 };
 
 enum tie_kind {

@@ -111,7 +111,7 @@ api_wait(lua_State *L)
 
 /* ---- names ------------------------------------------------------------- */
 
-/* eventd.watch_names([prefix]): the watch's number; `_name` tells. */
+/* eventd.watch_names(pattern): the watch's number; `_name` tells. */
 static int
 api_watch_names(lua_State *L)
 {
@@ -119,8 +119,8 @@ api_watch_names(lua_State *L)
 	char text[256];
 	uint64_t number;
 	size_t size;
-	const char *prefix = luaL_optlstring(L, 1, "", &size);
-	int r = names_watch(s, prefix, size, &number);
+	const char *pattern = luaL_checklstring(L, 1, &size);
+	int r = names_watch(s, pattern, size, &number);
 
 	if (r)
 		return lua_push_failure(L, ties_status(r),

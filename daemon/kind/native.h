@@ -68,7 +68,7 @@ int native_unbind(struct evd_ctx *ctx, const char *alias);
 int native_wait(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,
 	const char *reply_event);
 int native_watch_names(
-	struct evd_ctx *ctx, const char *prefix, uint64_t *number);
+	struct evd_ctx *ctx, const char *pattern, uint64_t *number);
 /* native_spawn.c */
 int native_spawn(struct evd_ctx *ctx, const struct evd_spawn_args *args,
 	uint64_t *session);

@@ -72,10 +72,10 @@ native_wait(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,
 }
 
 int
-native_watch_names(struct evd_ctx *ctx, const char *prefix, uint64_t *number)
+native_watch_names(struct evd_ctx *ctx, const char *pattern, uint64_t *number)
 {
 	uint64_t mine;
-	int r = names_watch(native_of(ctx)->session, prefix, strlen(prefix),
+	int r = names_watch(native_of(ctx)->session, pattern, strlen(pattern),
 		number ? number : &mine);
 
 	return r ? -status_errno(ties_status(r)) : 0;

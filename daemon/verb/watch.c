@@ -109,9 +109,9 @@ verb_unwatch(struct peer *p, const Eventd__V1__Request *r)
 void
 verb_watch_names(struct peer *p, const Eventd__V1__Request *r)
 {
-	const char *prefix = r->watch_names->prefix;
+	const char *pattern = r->watch_names->pattern;
 	uint64_t number = 0;
-	int e = names_watch(p->session, prefix, strlen(prefix), &number);
+	int e = names_watch(p->session, pattern, strlen(pattern), &number);
 
 	answer_watched(p, r->id, e, number);
 }

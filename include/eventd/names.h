@@ -83,7 +83,7 @@ EVD_API int64_t evd_watch_id(struct evd *c, uint64_t session);
 
 /**
  * evd_watch_names() - be told of aliases that come and go
- * @prefix: those that begin so; "": all
+ * @pattern: of them: a name in which one `*` may stand for anything
  *
  * EVD_NAME follows for each that gets a holder, another one, or loses it, from
  * now on: evd_event_alias(), evd_event_session() (0: it has none),
@@ -92,7 +92,7 @@ EVD_API int64_t evd_watch_id(struct evd *c, uint64_t session);
  *
  * Return: as evd_watch().
  */
-EVD_API int64_t evd_watch_names(struct evd *c, const char *prefix);
+EVD_API int64_t evd_watch_names(struct evd *c, const char *pattern);
 
 /* End a watch of either kind. Return: 0, or -ESRCH (there is none, any more),
  * -ETIMEDOUT, -ENOTCONN, -EPIPE, -ENOMEM, -ECHILD. */
@@ -121,7 +121,11 @@ EVD_API int64_t evd_bind_opt_start(
 EVD_API int64_t evd_wait_alias_start(
 	struct evd *c, const char *alias, int timeout_ms);
 EVD_API int64_t evd_watch_start(struct evd *c, const char *alias);
-EVD_API int64_t evd_watch_names_start(struct evd *c, const char *prefix);
+EVD_API int64_t evd_watch_names_start(struct evd *c, const char *pattern);
+
+/* Does the pattern match the alias? Any thread. 1, 0; or -EINVAL: it is no
+ * pattern of at most EVD_ALIAS_MAX bytes. */
+EVD_API int evd_pattern_matches(const char *pattern, const char *alias);
 
 /* Down, name: the number of the watch; whom it is about. */
 EVD_API int64_t evd_event_watch(const struct evd_event *event);

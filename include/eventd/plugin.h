@@ -283,7 +283,7 @@ struct evd_host {
 	int (*wait)(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,
 		const char *reply_event);
 	int (*watch_names)(
-		struct evd_ctx *ctx, const char *prefix, uint64_t *number);
+		struct evd_ctx *ctx, const char *pattern, uint64_t *number);
 	int (*spawn)(struct evd_ctx *ctx, const struct evd_spawn_args *args,
 		uint64_t *session);
 	void (*exit)(struct evd_ctx *ctx, const char *text);
@@ -533,12 +533,13 @@ evd_ctx_wait(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,
 	return EVD_HOST(ctx)->wait(ctx, alias, timeout_ms, reply_event);
 }
 
-/* Have each alias that begins with @prefix tell by `_name` when it gets or
- * loses its holder. Returns as evd_ctx_watch(). */
+/* Have each alias that matches @pattern, a name in which one `*` may stand for
+ * anything, tell by `_name` when it gets or loses its holder. Returns as
+ * evd_ctx_watch(), and -EINVAL for what is no pattern. */
 static inline int
-evd_ctx_watch_names(struct evd_ctx *ctx, const char *prefix, uint64_t *number)
+evd_ctx_watch_names(struct evd_ctx *ctx, const char *pattern, uint64_t *number)
 {
-	return EVD_HOST(ctx)->watch_names(ctx, prefix, number);
+	return EVD_HOST(ctx)->watch_names(ctx, pattern, number);
 }
 
 /* With @on, the end of a linked session comes as `_down` instead. 0, -ENOMEM.

@@ -88,7 +88,7 @@ class Names(ctl.TestCase):
 
     def test_names(self):
         self.bound("dev/1")
-        names = self.run_ctl("--json", "names", "dev/", "--count", "3")
+        names = self.run_ctl("--json", "names", "dev/*", "--count", "3")
         first = json.loads(names.stdout.readline())
         self.assertEqual((first["alias"], first["change"]), ("dev/1", "up"))
         second = self.bound("dev/2")
@@ -98,7 +98,17 @@ class Names(ctl.TestCase):
         self.assertEqual([(c["alias"], c["change"]) for c in changes],
                          [("dev/2", "up"), ("dev/2", "down")])
         self.assertEqual(
-            self.ctl("names", "watch", "--count", "1")[:11], b"up   watche")
+            self.ctl("names", "watch*", "--count", "1")[:11], b"up   watche")
+
+    def test_a_pattern_is_checked_and_keeps_to_itself(self):
+        self.bound("dev/1.log")
+        self.bound("dev/1")
+        names = self.ctl("names", "dev/*.log", "--count", "1")
+        self.assertEqual(names[:14], b"up   dev/1.log")
+        self.assertEqual(self.ctl("names", "dev/1", "-n1")[:11],
+                         b"up   dev/1 ")
+        for pattern in ("", "a b", "**", "a.*.*", "a" * 65536):
+            self.ctl("names", pattern, code=64)
 
     def test_taken(self):
         first = self.bound("job", "--allow-replace")

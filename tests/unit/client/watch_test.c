@@ -104,10 +104,11 @@ test_names_come_and_go(void **state)
 {
 	struct fake *f = *state;
 	const struct evd_event *ev;
-	int64_t request = evd_watch_names_start(f->c, "dev/"), number;
+	int64_t request = evd_watch_names_start(f->c, "dev/*"), number;
 
 	assert_int_equal(evd_flush(f->c), 0);
-	assert_string_equal(fake_read(f)->request->watch_names->prefix, "dev/");
+	assert_string_equal(
+		fake_read(f)->request->watch_names->pattern, "dev/*");
 	respond_watched(f, (uint64_t)request, 33);
 	number = (int64_t)evd_event_result(fake_next_is(f, EVD_RESPONSE));
 	assert_true(number > 0);
@@ -133,7 +134,7 @@ test_after_a_loss(void **state)
 	respond_watched(f, FAKE_NUMBER(1), 1);
 	session = evd_watch(f->c, "job");
 	respond_watched(f, FAKE_NUMBER(2), 2);
-	names = evd_watch_names(f->c, "");
+	names = evd_watch_names(f->c, "*");
 	fake_respond_status(f, FAKE_NUMBER(3), 0, "");
 	assert_int_equal(evd_will(f->c, "heir", "died", "xy", 2), 0);
 	fake_hang_up(f);
@@ -146,7 +147,7 @@ test_after_a_loss(void **state)
 	fake_accept(f);
 	fake_send_welcome(f);
 	fake_work_until(f, f->fd);
-	assert_string_equal(fake_read(f)->request->watch_names->prefix, "");
+	assert_string_equal(fake_read(f)->request->watch_names->pattern, "*");
 	respond_watched(f, f->frame->request->id, 77);
 	assert_string_equal(fake_read(f)->request->will->alias, "heir");
 	assert_int_equal(f->frame->request->will->payload.len, 2);

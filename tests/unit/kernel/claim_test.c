@@ -313,7 +313,7 @@ test_names_that_come_and_go_are_told(void **state)
 	struct fake *w = claimer(f, 0), *a = claimer(f, 1), *b = claimer(f, 0);
 	uint64_t number;
 
-	assert_int_equal(names_watch(w->session, "dev/", 4, &number), 0);
+	assert_int_equal(names_watch(w->session, "dev/*", 5, &number), 0);
 	claim(a, "dev/1", CLAIM_REFUSE, false);
 	claim(a, "disk", CLAIM_REFUSE, false);
 	claim(b, "dev/", CLAIM_REFUSE, false);
@@ -336,7 +336,7 @@ test_a_handover_is_told_as_up(void **state)
 
 	claim(a, "printer", CLAIM_REFUSE, false);
 	claim(b, "printer", CLAIM_QUEUE, false);
-	assert_int_equal(names_watch(w->session, "", 0, &number), 0);
+	assert_int_equal(names_watch(w->session, "*", 1, &number), 0);
 	session_stop(a->session);
 	b->on_run = NULL; /* its own `_alias` */
 	assert_string_equal(told_now(f), "printer^ ");
@@ -375,13 +375,13 @@ test_a_names_watch_ends_with_its_session(void **state)
 	struct fake *w = claimer(f, 0), *a = claimer(f, 1);
 	uint64_t number;
 
-	names_watch(w->session, "", 0, &number);
+	names_watch(w->session, "*", 1, &number);
 	claim(a, "x", CLAIM_REFUSE, false); /* told is on its way */
 	session_stop(w->session);
 	fixture_run(f);
 	assert_true(list_is_empty(&f->kernel.aliases.watches));
 	assert_int_equal(
-		names_watch(a->session, "no name", 7, &number), TIE_E_PREFIX);
+		names_watch(a->session, "no name", 7, &number), TIE_E_PATTERN);
 	fault_arm("names_watch", 1);
 	assert_int_equal(names_watch(a->session, "x", 1, &number), -ENOMEM);
 	f->kernel.limits.max_watches = 1;
@@ -470,7 +470,8 @@ storm_step(struct sched *s, struct session **peer)
 		claim_wait(*peer, name, init.size, 1 + below(3), 1);
 		break;
 	case 4:
-		if (!names_watch(*peer, "n", below(2), &number) && below(2))
+		if (!names_watch(*peer, "n*", 1 + below(2), &number) &&
+			below(2))
 			ties_unwatch(*peer, number);
 		break;
 	default:

@@ -114,7 +114,7 @@ test_names_that_come_and_go_are_events(void **state)
 	struct session *d;
 
 	talker(rig, "a");
-	rig_call(rig, "a", "x", "eventd.watch_names 'dev/'");
+	rig_call(rig, "a", "x", "eventd.watch_names 'dev/*'");
 	d = rig_lua(rig, "d",
 		"eventd.bind 'dev/1'\n"
 		"return {}");
@@ -123,8 +123,8 @@ test_names_that_come_and_go_are_events(void **state)
 	session_stop(d);
 	rig_turn(rig);
 	assert_string_equal(rig->data, "dev/1falseinteger");
-	rig_expect(
-		rig, "a", "x", "eventd.unwatch(eventd.watch_names())", "true");
+	rig_expect(rig, "a", "x", "eventd.unwatch(eventd.watch_names('*'))",
+		"true");
 	rig_expect(rig, "a", "x", "select(2, eventd.watch_names 'a b')",
 		"invalid");
 }

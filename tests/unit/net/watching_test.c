@@ -80,13 +80,13 @@ unwatch(struct client *c, uint64_t number, int status)
 }
 
 static uint64_t
-watch_names(struct client *c, const char *prefix, int status)
+watch_names(struct client *c, const char *pattern, int status)
 {
 	Eventd__V1__Request r = EVENTD__V1__REQUEST__INIT;
 	Eventd__V1__WatchNames w = EVENTD__V1__WATCH_NAMES__INIT;
 	Eventd__V1__Response *response;
 
-	w.prefix = (char *)prefix;
+	w.pattern = (char *)pattern;
 	r.verb_case = EVENTD__V1__REQUEST__VERB_WATCH_NAMES;
 	r.watch_names = &w;
 	response = client_request(c, &r, status);
@@ -265,7 +265,7 @@ test_names_are_told_in_order(void **state)
 	struct rig *rig = *state;
 	struct client *w = client_hello(rig, 0),
 		      *c = client_hello(rig, far(rig));
-	uint64_t number = watch_names(w, "dev/", EVD_STATUS_OK);
+	uint64_t number = watch_names(w, "dev/*", EVD_STATUS_OK);
 
 	client_bind(c, "dev/1", 1, 0);
 	client_bind(c, "other", 2, 0);
@@ -279,6 +279,30 @@ test_names_are_told_in_order(void **state)
 	watch_names(w, "no name", EVD_STATUS_INVALID);
 	fake_new(rig, far(rig), "dev/3");
 	client_expect_silence(w);
+	client_free(w);
+}
+
+/* B74 */
+static void
+test_a_hostile_pattern_is_refused(void **state)
+{
+	enum { SIZE = 64 << 10 };
+	struct rig *rig = *state;
+	struct client *w = client_hello(rig, 0);
+	char *huge = malloc(SIZE + 1);
+
+	assert_non_null(huge);
+	memset(huge, 'a', SIZE);
+	huge[SIZE] = '\0';
+	watch_names(w, huge, EVD_STATUS_INVALID);
+	memset(huge, '*', SIZE);
+	watch_names(w, huge, EVD_STATUS_INVALID);
+	free(huge);
+	watch_names(w, "", EVD_STATUS_INVALID);
+	watch_names(w, "a*b*", EVD_STATUS_INVALID);
+	watch_names(w, "*", EVD_STATUS_OK);
+	fake_new(rig, far(rig), "any.name");
+	expect_name(w, "any.name", true);
 	client_free(w);
 }
 
@@ -461,6 +485,7 @@ main(void)
 		BOTH(test_a_stop_is_told_as_stopped),
 		BOTH(test_wait_is_answered_when_the_alias_appears),
 		BOTH(test_names_are_told_in_order),
+		BOTH(test_a_hostile_pattern_is_refused),
 		BOTH(test_a_will_is_posted_when_the_client_dies),
 		BOTH(test_no_will_is_posted_after_a_goodbye),
 		BOTH(test_a_queued_bind_is_answered_in_its_turn),
