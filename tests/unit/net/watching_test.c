@@ -1,6 +1,7 @@
 /* Watching over the wire, on one loop and across two: wait, watch, names, the
  * will, and binds that queue or replace. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "fixture.h"
 #include "kernel/claim.h"
