@@ -9,6 +9,7 @@
 #include "config.h"
 #include "config_life.h"
 #include "config_mailbox.h"
+#include "kernel/claim.h"
 #include "kind/kind.h"
 #include "proto/envelope.h"
 
@@ -70,6 +71,7 @@ config_session_digest(const struct session_spec *spec)
 	d = config_digest_number(d, spec->restart_window_ms);
 	d = config_digest_number(d, spec->memory_max);
 	d = config_digest_number(d, spec->handler_ms);
+	d = config_digest_number(d, spec->if_taken);
 	d = config_digest_number(d, spec->allow_replace);
 	return config_digest_number(d, (uint64_t)spec->loop);
 }
@@ -149,13 +151,16 @@ config_aliases_check(
 	for (size_t i = 1; i < aliases->n; i++) {
 		const struct config_alias *item = &aliases->items[i];
 
-		if (strcmp(item->name, first->name) != 0) {
+		if (strcmp(item->name, first->name) != 0 || first->waits) {
 			first = item;
 			continue;
 		}
+		if (item->waits)
+			continue;
 		config_errors_add(errors,
 			"%s:%u:%u: the alias '%s' is taken already by "
-			"%s:%u:%u; an alias names one session",
+			"%s:%u:%u; an alias names one session, others can "
+			"wait for it (IfTaken=queue)",
 			item->path, item->at.line, item->at.column, item->name,
 			first->path, first->at.line, first->at.column);
 	}
@@ -347,6 +352,12 @@ static const char *const restart_words[] = {
 	[RESTART_ALWAYS] = "always",
 	NULL,
 };
+static const char *const taken_words[] = {
+	[CLAIM_REFUSE] = "refuse",
+	[CLAIM_QUEUE] = "queue",
+	[CLAIM_REPLACE] = "replace",
+	NULL,
+};
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const sections[] = {
 	"Session", "Mailbox", "Schedule", "Params", NULL};
@@ -409,6 +420,8 @@ static const struct config_key keys[] = {
 	KEY("Mailbox", "MaxAttempts", set_count, FIELD(max_attempts, 1, 255)),
 	KEY("Session", "Restart", set_restart, .width = 4,
 		.words = restart_words),
+	KEY("Session", "IfTaken", set_word, FIELD(if_taken, 0, 0),
+		.words = taken_words),
 	KEY("Session", "AllowReplace", set_allow_replace, .width = 4,
 		.words = no_yes),
 	KEY("Session", "RestartBurst", set_count,
@@ -509,6 +522,17 @@ check_alias(struct config_file *f)
 		config_session_claim(f, s->spec->name);
 }
 
+/* Its own stand at the end. */
+static void
+mark_those_that_wait(struct config_file *f)
+{
+	const struct config_session *s = f->target;
+	struct config_aliases *aliases = s->aliases;
+
+	for (size_t i = aliases->n; i-- > aliases->n - s->spec->n_aliases;)
+		aliases->items[i].waits = s->spec->if_taken != CLAIM_REFUSE;
+}
+
 static void
 check(struct config_file *f)
 {
@@ -519,6 +543,7 @@ check(struct config_file *f)
 	config_schedule_finish(f, &s->schedule, s->spec);
 	check_alias(f);
 	config_check_life(f, life);
+	mark_those_that_wait(f);
 	check_pauses(f);
 	config_check_water(f, f->seen[ROW_HIGH], f->seen[ROW_LOW]);
 	if (s->spec->kind)

@@ -14,13 +14,15 @@ struct config_alias {
 	char *path;
 	struct config_place at;
 	size_t order;
+	bool waits; /* for who holds it: IfTaken= is not refuse */
 };
 struct config_aliases {
 	struct config_alias *items;
 	size_t n;
 };
 void config_aliases_deinit(struct config_aliases *aliases);
-/* Tell of every alias that is given twice. Puts them in order of name. */
+/* Tell of every alias that more than one does not wait for. Puts them in
+ * order of name. */
 void config_aliases_check(
 	struct config_aliases *aliases, struct config_errors *errors);
 

@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "config.h"
+#include "kernel/claim.h"
 #include "kernel/kin.h"
 #include "kind/kind.h"
 #include "net/mailslot.h"
@@ -288,8 +289,19 @@ is_group(const struct session_spec *spec)
 	return strcmp(spec->kind, group_ops.kind) == 0;
 }
 
+/* Those that others wait for come before those that wait. */
+enum step { STEP_GROUPS, STEP_OWNERS, STEP_OTHERS };
+
+static enum step
+step_of(const struct session_spec *spec)
+{
+	if (is_group(spec))
+		return STEP_GROUPS;
+	return spec->if_taken == CLAIM_REFUSE ? STEP_OWNERS : STEP_OTHERS;
+}
+
 static void
-establish(struct transition *t, struct loop *l, bool groups)
+establish(struct transition *t, struct loop *l, enum step step)
 {
 	struct session *s;
 
@@ -297,7 +309,7 @@ establish(struct transition *t, struct loop *l, bool groups)
 		const struct change *c = &t->changes[i];
 
 		if (c->home != l->sched.index || c->kind == CHANGE_REMOVE ||
-			is_group(c->spec) != groups)
+			step_of(c->spec) != step)
 			continue;
 		s = c->kind == CHANGE_UPDATE
 			    ? session_find(l->sched.kernel, c->id)
@@ -314,13 +326,22 @@ establish(struct transition *t, struct loop *l, bool groups)
 static void
 transition_found(struct round *round, struct loop *l)
 {
-	establish(container_of(round, struct transition, round), l, true);
+	establish(
+		container_of(round, struct transition, round), l, STEP_GROUPS);
 }
 
 static void
 transition_establish(struct round *round, struct loop *l)
 {
-	establish(container_of(round, struct transition, round), l, false);
+	establish(
+		container_of(round, struct transition, round), l, STEP_OWNERS);
+}
+
+static void
+transition_complete(struct round *round, struct loop *l)
+{
+	establish(
+		container_of(round, struct transition, round), l, STEP_OTHERS);
 }
 
 static void
@@ -345,9 +366,15 @@ transition_established(struct round *round)
 }
 
 static void
+transition_owned(struct round *round)
+{
+	round_start(round, transition_complete, transition_established);
+}
+
+static void
 transition_founded(struct round *round)
 {
-	round_start(round, transition_establish, transition_established);
+	round_start(round, transition_establish, transition_owned);
 }
 
 /* Groups first, so that their members find them. */

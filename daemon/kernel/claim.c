@@ -24,6 +24,7 @@ struct claim {
 	uint64_t session;
 	bool allow_replace;
 	bool replace; /* the holder is to make room */
+	bool stays;   /* until its session is gone */
 	/* under the lock: */
 	bool granted; /* its session is the holder: the task is on its way */
 	bool is_ended;
@@ -347,6 +348,7 @@ claim_new(struct session *s, const struct claim_init *init)
 	claim->session = s->id;
 	claim->allow_replace = init->allow_replace;
 	claim->replace = init->mode == CLAIM_REPLACE;
+	claim->stays = init->stays;
 	claim->task =
 		(struct sched_task){.run = on_granted, .drop = on_granted_drop};
 	return claim;
@@ -526,6 +528,17 @@ claim_drop(struct session *s, const char *name, size_t size)
 
 void
 claims_end(struct session *s)
+{
+	LIST_FOREACH (node, &s->ties->claims) {
+		struct claim *claim = container_of(node, struct claim, own);
+
+		if (!claim->stays)
+			claim_end(s, claim);
+	}
+}
+
+void
+claims_end_all(struct session *s)
 {
 	while (!list_is_empty(&s->ties->claims))
 		claim_end(s,

@@ -34,6 +34,7 @@ struct claim_init {
 	size_t size;
 	enum claim_mode mode;
 	bool allow_replace; /* once it is the holder */
+	bool stays; /* its place in line is the spec's, not its state's */
 };
 
 /**
@@ -86,7 +87,9 @@ uint64_t claim_grant_locked(struct alias *a, struct claim *claim);
 bool claim_waits_locked(const struct alias *a);
 /* Let an alias of @s go, out of its chain already. */
 int claim_release(struct session *s, struct alias *a);
-/* @s has no state any more: its claims go, not what it holds. */
+/* @s has no state any more: its claims go, but for those that stay, and not
+ * what it holds. */
 void claims_end(struct session *s);
+void claims_end_all(struct session *s);
 /* The call that waits is over. */
 void claim_wait_end(struct sched *sched, struct call *call);

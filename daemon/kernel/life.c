@@ -70,7 +70,19 @@ take_spec(struct session *s, struct session_spec *spec)
 	return 0;
 }
 
-/* All aliases of the spec, or the failed state with the reason. */
+static const char *
+taken_why(int r)
+{
+	if (r == ALIAS_E_TAKEN)
+		return "is held by another session";
+	if (r == CLAIM_E_FIXED)
+		return "is held by another session, which does not let itself "
+		       "be replaced (AllowReplace=)";
+	return "cannot be taken";
+}
+
+/* All aliases of the spec, or a place in line, or the failed state with the
+ * reason. */
 static void
 take_aliases(struct session *s)
 {
@@ -81,16 +93,17 @@ take_aliases(struct session *s)
 		const char *name = spec->aliases[i];
 		int r;
 
-		r = claim_make(s, &(struct claim_init){
-					  .name = name,
-					  .size = strlen(name),
-					  .allow_replace = spec->allow_replace,
-				  });
-		if (!r)
+		r = claim_make(
+			s, &(struct claim_init){
+				   .name = name,
+				   .size = strlen(name),
+				   .mode = (enum claim_mode)spec->if_taken,
+				   .allow_replace = spec->allow_replace,
+				   .stays = true,
+			   });
+		if (!r || r == CLAIM_E_QUEUED)
 			continue;
-		if (asprintf(&why, "the alias '%s' %s", name,
-			    r == ALIAS_E_TAKEN ? "is held by another session"
-					       : "cannot be taken") < 0)
+		if (asprintf(&why, "the alias '%s' %s", name, taken_why(r)) < 0)
 			why = NULL;
 		log_err("session.failed", "session=\"%s\" reason=\"%s\"",
 			spec->name ? spec->name : "", why ? why : "");
@@ -449,6 +462,7 @@ retire(struct session *s)
 	if (s->kin)
 		kin_ended(s);
 	delays_cancel_owned(sched, s, true);
+	ties_drop(s);
 	drop_aliases(s);
 	if (s->profile)
 		s->profile->gone(sched, s);
@@ -678,6 +692,8 @@ session_restart(struct session *s, struct session_spec *spec)
 	supervise_reset(s);
 	if (spec && s->spec != spec) {
 		kin_leave(s);
+		if (s->ties)
+			claims_end_all(s); /* and stands in line anew */
 		spec_ref(spec);
 		spec_unref(s->spec);
 		s->spec = spec;

@@ -48,6 +48,7 @@ struct session_spec {
 	char *origin;   /* path of the file; NULL: spawned */
 	char **aliases; /* n_aliases of them */
 	size_t n_aliases;
+	uint32_t if_taken;  /* enum claim_mode: if others hold them */
 	bool allow_replace; /* AllowReplace=: others may take them */
 	char *kind;         /* "lua", "native", "client" */
 	char *path;         /* script or plugin, absolute; NULL for client */

@@ -350,6 +350,30 @@ end_tell(struct tie_end *end, enum tie_end_why why, struct tie_story *story)
 	sched_run_on(end->home, other->home, &trip->task);
 }
 
+/* It goes on without a state: its places in line are left. */
+static void
+ties_keep(struct session *s, struct ties *t)
+{
+	free(t->places);
+	if (list_is_empty(&t->claims)) {
+		free(t);
+		return;
+	}
+	t->places = NULL;
+	t->n_places = t->free = t->n_told = 0;
+	t->trap = false;
+	s->ties = t;
+}
+
+void
+ties_drop(struct session *s)
+{
+	if (!s->ties)
+		return;
+	claims_end_all(s);
+	ties_keep(s, TAKE(s->ties));
+}
+
 void
 ties_end(struct session *s, enum tie_end_why why, const char *text)
 {
@@ -370,8 +394,7 @@ ties_end(struct session *s, enum tie_end_why why, const char *text)
 		end_tell(end, why, story);
 	}
 	story_unref(story);
-	free(t->places);
-	free(t);
+	ties_keep(s, t);
 }
 
 /* ---- making ------------------------------------------------------------ */

@@ -52,5 +52,8 @@ const char *tie_why_word(enum tie_end_why why);
 
 /* ---- for the kernel's own files -------------------------------------- */
 
-/* @s has no state any more: end all its ties. @text: why, or NULL. */
+/* @s has no state any more: end all its ties, but for the places in line that
+ * its spec asks for. @text: why, or NULL. */
 void ties_end(struct session *s, enum tie_end_why why, const char *text);
+/* @s is about to be gone: those, too. */
+void ties_drop(struct session *s);

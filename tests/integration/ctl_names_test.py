@@ -127,6 +127,19 @@ class Names(ctl.TestCase):
         taken.send_signal(signal.SIGINT)
         self.ended(taken, 130)
 
+    def test_a_file_may_stand_by(self):
+        for name, word in (("a", "refuse"), ("b", "queue"), ("c", "queue")):
+            self.daemon.session(name, "Alias=job", "IfTaken=" + word,
+                                script="return { who = function() "
+                                "return '%s' end }" % name)
+        self.ctl("reload")
+        self.assertEqual(self.ctl("call", "job", "who"), b"a")
+        self.ctl("stop", "job")
+        first = self.ctl("call", "job", "who")
+        self.ctl("stop", "job")
+        self.assertEqual({first, self.ctl("call", "job", "who")},
+                         {b"b", b"c"})
+
     def failed(self, *words):
         self.ctl(*words, code=73)
         return self.err

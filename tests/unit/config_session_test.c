@@ -9,6 +9,7 @@
 
 #include "base/calendar.h"
 #include "config_files.h"
+#include "kernel/claim.h"
 #include "kernel/delays.h"
 #include "kernel/spec.h"
 
@@ -413,10 +414,36 @@ test_an_alias_given_twice_is_told_with_both_places(void **state)
 	assert_int_equal(t->errors.n, 1);
 	snprintf(want, sizeof(want),
 		"%s:5:7: the alias 'jobs' is taken already by %s:4:9; an alias "
-		"names one session",
+		"names one session, others can wait for it (IfTaken=queue)",
 		files_path(&t->files, "t.conf"),
 		files_path(&t->files, "s.conf"));
 	assert_string_equal(t->errors.lines[0], want);
+}
+
+/* Others may wait for it, whichever is read first. */
+static void
+test_an_alias_may_be_waited_for(void **state)
+{
+	struct fixture *t = *state;
+
+	read_named(t, "a",
+		files_put(&t->files, "a.conf",
+			GOOD "IfTaken=queue\nAlias=jobs x\n"));
+	assert_int_equal(t->session.spec->if_taken, CLAIM_QUEUE);
+	read_text(t, GOOD "Alias=jobs\n");
+	assert_int_equal(t->session.spec->if_taken, CLAIM_REFUSE);
+	read_named(t, "t",
+		files_put(&t->files, "t.conf",
+			GOOD "Alias=jobs\nIfTaken=replace\n"));
+	config_aliases_check(&t->aliases, &t->errors);
+	no_errors(t);
+	read_named(t, "u", files_put(&t->files, "u.conf", GOOD "Alias=jobs\n"));
+	config_aliases_check(&t->aliases, &t->errors);
+	assert_int_equal(t->errors.n, 1);
+	assert_non_null(strstr(t->errors.lines[0], "u.conf"));
+	assert_non_null(strstr(t->errors.lines[0], "s.conf"));
+	config_errors_deinit(&t->errors);
+	wrong(t, GOOD "IfTaken=maybe\n", "4:9", "refuse, queue or replace");
 }
 
 static uint64_t
@@ -526,6 +553,7 @@ main(void)
 		T(test_huge_files_are_refused),
 		T(test_many_errors_are_counted_not_kept),
 		T(test_an_alias_given_twice_is_told_with_both_places),
+		T(test_an_alias_may_be_waited_for),
 		T(test_digest_changes_with_every_field_and_the_script),
 		T(test_a_schedule),
 		T(test_a_wrong_schedule),

@@ -304,6 +304,100 @@ test_a_wait_ends_at_its_deadline_or_with_its_session(void **state)
 	assert_int_equal(f->kernel.aliases.n, 0);
 }
 
+/* ---- of a spec ---------------------------------------------------------- */
+
+static struct fake *
+standby(struct fixture *f, const char *alias, enum claim_mode mode)
+{
+	struct session_spec *spec = fixture_spec(alias, RESTART_ON_FAILURE);
+	struct fake *fake;
+
+	spec->if_taken = mode;
+	fake = fake_hosted(f, 1, spec);
+	fake->on_run = note;
+	fixture_run(f);
+	told[0] = 0;
+	return fake;
+}
+
+static void
+test_a_spec_may_stand_in_line(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *a = claimer(f, 0), *b;
+
+	claim(a, "printer", CLAIM_REFUSE, false);
+	b = standby(f, "printer", CLAIM_QUEUE);
+	assert_int_equal(b->session->life, SESSION_UP);
+	assert_null(b->session->aliases);
+	session_stop(a->session);
+	assert_true(holder(f, "printer") == b->id);
+	assert_string_equal(told_now(f), "+printer ");
+}
+
+/* Its place is the spec's, not that of one state. */
+static void
+test_a_place_in_line_outlives_a_crash(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *a = claimer(f, 0), *b, *c;
+	uint64_t watch;
+
+	claim(a, "printer", CLAIM_REFUSE, false);
+	b = standby(f, "printer", CLAIM_QUEUE);
+	c = standby(f, "printer", CLAIM_QUEUE);
+	assert_int_equal(claim(b, "own", CLAIM_REFUSE, false), 0);
+	assert_int_equal(names_watch(b->session, "*", 1, &watch), 0);
+	b->on_run = fake_crash;
+	fixture_post(NULL, b, "go");
+	fixture_run(f);
+	assert_int_equal(b->session->life, SESSION_BACKOFF);
+	b->on_run = note;
+	session_stop(a->session);
+	assert_true(holder(f, "printer") == b->id);
+	fixture_advance(f, 60000);
+	assert_string_equal(told_now(f), "+printer ");
+	session_stop(b->session); /* one that waits with it */
+	assert_true(holder(f, "printer") == c->id);
+	session_stop(c->session);
+	fixture_run(f);
+	assert_true(holder(f, "printer") == 0);
+	assert_int_equal(f->kernel.aliases.n, 0);
+}
+
+static void
+test_a_place_in_line_goes_with_its_session(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *a = claimer(f, 0), *b;
+
+	claim(a, "printer", CLAIM_REFUSE, false);
+	b = standby(f, "printer", CLAIM_QUEUE);
+	session_stop(b->session);
+	fixture_run(f);
+	session_stop(a->session);
+	assert_true(holder(f, "printer") == 0);
+	fixture_run(f);
+	assert_int_equal(f->kernel.aliases.n, 0);
+}
+
+static void
+test_a_spec_may_replace(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *a = claimer(f, 0), *b;
+
+	claim(a, "printer", CLAIM_REFUSE, false);
+	b = standby(f, "printer", CLAIM_REPLACE);
+	assert_int_equal(b->session->life, SESSION_FAILED);
+	assert_non_null(strstr(b->session->health->reason, "AllowReplace="));
+	claim(a, "printer", CLAIM_REFUSE, true);
+	session_restart(b->session, NULL);
+	fixture_run(f);
+	assert_int_equal(b->session->life, SESSION_UP);
+	assert_true(holder(f, "printer") == b->id);
+}
+
 /* ---- names ------------------------------------------------------------- */
 
 static void
@@ -538,6 +632,10 @@ test_four_threads_leave_no_claim(void **state)
 #test "_far", test, fixture_setup_two, fixture_teardown, NULL \
 	}
 
+#define TWO(test)                        \
+	cmocka_unit_test_setup_teardown( \
+		test, fixture_setup_two, fixture_teardown)
+
 int
 main(void)
 {
@@ -552,6 +650,10 @@ main(void)
 		BOTH(test_out_of_memory_leaves_no_claim),
 		BOTH(test_a_wait_ends_when_the_alias_appears),
 		BOTH(test_a_wait_ends_at_its_deadline_or_with_its_session),
+		TWO(test_a_spec_may_stand_in_line),
+		TWO(test_a_place_in_line_outlives_a_crash),
+		TWO(test_a_place_in_line_goes_with_its_session),
+		TWO(test_a_spec_may_replace),
 		BOTH(test_names_that_come_and_go_are_told),
 		BOTH(test_a_handover_is_told_as_up),
 		BOTH(test_a_slow_watcher_is_told_how_many_it_missed),
