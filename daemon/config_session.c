@@ -73,6 +73,7 @@ config_session_digest(const struct session_spec *spec)
 	d = config_digest_number(d, spec->handler_ms);
 	d = config_digest_number(d, spec->if_taken);
 	d = config_digest_number(d, spec->allow_replace);
+	d = config_digest_number(d, spec->manage_others);
 	return config_digest_number(d, (uint64_t)spec->loop);
 }
 
@@ -283,6 +284,16 @@ set_allow_replace(
 }
 
 static void
+set_manage_others(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	const struct config_session *s = f->target;
+
+	s->spec->manage_others = set_apart(f, key, value, config_set_word,
+					 s->spec->manage_others) != 0;
+}
+
+static void
 set_loop(struct config_file *f, const struct config_key *key, const char *value)
 {
 	const struct config_session *s = f->target;
@@ -423,6 +434,8 @@ static const struct config_key keys[] = {
 	KEY("Session", "IfTaken", set_word, FIELD(if_taken, 0, 0),
 		.words = taken_words),
 	KEY("Session", "AllowReplace", set_allow_replace, .width = 4,
+		.words = no_yes),
+	KEY("Session", "ManageOthers", set_manage_others, .width = 4,
 		.words = no_yes),
 	KEY("Session", "RestartBurst", set_count,
 		FIELD(restart_burst, 0, 1000000)),

@@ -378,6 +378,8 @@ drop_state(struct session *s, bool crashed)
 	if (s->begun) {
 		s->begun = false;
 		s->ops->stop(s, crashed);
+		if (sched->profile.ops && !crashed)
+			sched->profile.ops->spent(sched, s, "_stop", 5);
 	}
 	if (s->kin)
 		timers_remove(&sched->timers, &s->kin->idle);

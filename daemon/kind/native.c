@@ -293,7 +293,10 @@ native_reply(struct session *s, uint64_t token, struct msg *reply)
 		.re = call->call,
 	};
 	list_remove(&call->link);
-	r = fn ? fn((struct evd_ctx *)n, n->state, &event) : 0;
+	if (fn && call->op)
+		r = native_with_answer(n, call, &event, fn);
+	else
+		r = fn ? fn((struct evd_ctx *)n, n->state, &event) : 0;
 	if (r)
 		fail_handler(s, call->event, reply->id, r);
 	free(call);

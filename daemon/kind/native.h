@@ -34,6 +34,7 @@ struct native {
 	struct list calls;              /* struct native_call: no reply yet */
 	struct list gathers;            /* struct native_gather: not over yet */
 	struct native_gather *gathered; /* the one that is handled */
+	struct native_managed *managed; /* likewise; see native_manage.c */
 	struct deferred deferred;
 	struct log_site log; /* its own allowance of log lines */
 };
@@ -52,6 +53,7 @@ struct native_ref {
 struct native_call {
 	struct list link;
 	uint64_t call;
+	uint8_t op; /* what was asked of a mailbox ..., + 1; 0: a plain call */
 	uint8_t size;
 	char event[];
 };
@@ -76,6 +78,20 @@ void native_exit(struct evd_ctx *ctx, const char *text);
 int native_stop_child(struct evd_ctx *ctx, uint64_t session);
 uint64_t native_parent(struct evd_ctx *ctx);
 uint32_t native_attempt(struct evd_ctx *ctx);
+/* native_manage.c */
+int native_queue(
+	struct evd_ctx *ctx, unsigned op, const struct evd_queue_args *args);
+int native_dead(
+	struct evd_ctx *ctx, unsigned op, const struct evd_dead_args *args);
+int native_profile(struct evd_ctx *ctx, uint64_t session, int set,
+	const char *reply_event);
+int native_managed(struct evd_ctx *ctx, struct evd_answer *answer);
+int native_next_queued(struct evd_ctx *ctx, struct evd_queued *event);
+int native_next_letter(struct evd_ctx *ctx, struct evd_letter *letter);
+int native_next_row(struct evd_ctx *ctx, struct evd_profile_row *row);
+/* The reply to such a call: @handle with it at hand. */
+int native_with_answer(struct native *n, const struct native_call *call,
+	const struct evd_message *event, evd_handler_fn fn);
 
 /* native_host.c: call; takes @m whatever happens. */
 int native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,

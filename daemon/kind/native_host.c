@@ -309,6 +309,7 @@ native_call_new(struct native *n, const char *event)
 	if (!call)
 		return NULL;
 	call->call = 0;
+	call->op = 0;
 	call->size = (uint8_t)size;
 	memcpy(call->event, event, size + 1);
 	list_append(&n->calls, &call->link);
@@ -493,4 +494,11 @@ const struct evd_host native_host = {
 	.stop_child = native_stop_child,
 	.parent = native_parent,
 	.attempt = native_attempt,
+	.queue = native_queue,
+	.dead = native_dead,
+	.profile = native_profile,
+	.managed = native_managed,
+	.next_queued = native_next_queued,
+	.next_letter = native_next_letter,
+	.next_row = native_next_row,
 };

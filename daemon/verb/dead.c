@@ -5,24 +5,20 @@
 #include <string.h>
 
 #include "kernel/alias.h"
-#include "kernel/dead.h"
+#include "kernel/dead_search.h"
 #include "verb/gather.h"
 
 enum {
 	DEAD_PAGE = 100,
 	DEAD_PAGE_MAX = 1000,
-	DEAD_LOOK = 10000, /* letters looked at for one page */
-	DEAD_STEP = 100,   /* letters posted again or forgotten at once */
+	DEAD_STEP = 100, /* letters posted again or forgotten at once */
 	IDS_MAX = 1000,
-	TOKEN_BITS = 56, /* of a page's end, beside its scheduler */
 };
 
 /* One request, on its way. */
 struct search {
+	struct dead_search wanted;
 	char alias[256], to[256];
-	enum dead_reason reason;
-	uint64_t after; /* on the scheduler that is asked next */
-	uint64_t looks;
 	size_t limit, n_done;
 	bool manager, requeue;
 	uint64_t *ids; /* n_ids of them; or a search */
@@ -30,21 +26,6 @@ struct search {
 	Eventd__V1__DeadPage page;
 	Eventd__V1__DeadChanged changed;
 };
-
-/* The end of a page: ids of letters rise on one scheduler alone. */
-static uint64_t
-token_of(uint64_t id)
-{
-	return (uint64_t)dead_sched(id) << TOKEN_BITS | id >> 6;
-}
-
-static uint64_t
-id_of(uint64_t token)
-{
-	uint64_t mask = (UINT64_C(1) << TOKEN_BITS) - 1;
-
-	return (token & mask) << 6 | token >> TOKEN_BITS;
-}
 
 /* ---- the search -------------------------------------------------------- */
 
@@ -78,39 +59,20 @@ ask(struct peer *p, uint64_t id, const char *alias, const char *reason,
 		return NULL;
 	}
 	strcpy(search->alias, alias);
-	search->reason = dead_reason_of(reason);
-	search->after = id_of(after);
-	search->looks = DEAD_LOOK;
+	search->wanted = (struct dead_search){
+		.alias = *alias ? search->alias : NULL,
+		.reason = dead_reason_of(reason),
+		.after = dead_token_id(after),
+		.looks = DEAD_LOOK,
+	};
 	search->manager = verb_is_manager(p);
 	eventd__v1__dead_page__init(&search->page);
 	eventd__v1__dead_changed__init(&search->changed);
 	g->out = search;
-	g->next = dead_sched(search->after);
+	g->next = dead_sched(search->wanted.after);
 	if (g->next >= g->home->kernel->n_scheds)
 		g->next = 0;
 	return g;
-}
-
-/* The next letter here that is looked for, or NULL; *@more: there may be some
- * behind `after`, but enough has been looked at. */
-static struct dead *
-search_next(struct search *search, struct sched *s, bool *more)
-{
-	struct dead *d;
-
-	*more = false;
-	while ((d = dead_next(s, search->after, search->reason))) {
-		if (!search->looks--) {
-			search->looks = 0;
-			*more = true;
-			return NULL;
-		}
-		search->after = d->id;
-		if (!search->alias[0] || !strcmp(search->alias, d->alias))
-			return d;
-	}
-	search->after = 0; /* the next scheduler begins at its first */
-	return NULL;
 }
 
 /* ---- list and show ----------------------------------------------------- */
@@ -147,19 +109,19 @@ list_visit(struct gather *g, struct sched *s)
 	struct dead *d;
 	bool more;
 
-	while ((d = search_next(search, s, &more))) {
+	while ((d = dead_search_next(&search->wanted, s, &more))) {
 		Eventd__V1__DeadLetter *l = letter_of(g, d);
 
 		if (!l)
 			return false;
 		page->letters[page->n_letters++] = l;
 		if (page->n_letters == search->limit) {
-			page->next = token_of(d->id);
+			page->next = dead_token(d->id);
 			return false;
 		}
 	}
 	if (more)
-		page->next = token_of(search->after);
+		page->next = dead_token(search->wanted.after);
 	return !more;
 }
 
@@ -353,15 +315,15 @@ matching_visit(struct gather *g, struct sched *s)
 	struct dead *d;
 	bool more;
 
-	while ((d = search_next(search, s, &more))) {
+	while ((d = dead_search_next(&search->wanted, s, &more))) {
 		change(g, s, d);
 		if (++search->n_done == DEAD_STEP) {
-			search->changed.next = token_of(search->after);
+			search->changed.next = dead_token(search->wanted.after);
 			return false;
 		}
 	}
 	if (more)
-		search->changed.next = token_of(search->after);
+		search->changed.next = dead_token(search->wanted.after);
 	return !more;
 }
 

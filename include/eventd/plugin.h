@@ -227,6 +227,14 @@ struct evd_spawn_args {
 	int collect;       /* it ends when nothing refers to it */
 };
 
+/* See plugin_manage.h. */
+struct evd_answer;
+struct evd_dead_args;
+struct evd_letter;
+struct evd_profile_row;
+struct evd_queue_args;
+struct evd_queued;
+
 /* The daemon's side, reached through the inline functions below. */
 struct evd_host {
 	uint32_t abi, size;
@@ -290,6 +298,16 @@ struct evd_host {
 	int (*stop_child)(struct evd_ctx *ctx, uint64_t session);
 	uint64_t (*parent)(struct evd_ctx *ctx);
 	uint32_t (*attempt)(struct evd_ctx *ctx);
+	int (*queue)(struct evd_ctx *ctx, unsigned op,
+		const struct evd_queue_args *args);
+	int (*dead)(struct evd_ctx *ctx, unsigned op,
+		const struct evd_dead_args *args);
+	int (*profile)(struct evd_ctx *ctx, uint64_t session, int set,
+		const char *reply_event);
+	int (*managed)(struct evd_ctx *ctx, struct evd_answer *answer);
+	int (*next_queued)(struct evd_ctx *ctx, struct evd_queued *event);
+	int (*next_letter)(struct evd_ctx *ctx, struct evd_letter *letter);
+	int (*next_row)(struct evd_ctx *ctx, struct evd_profile_row *row);
 };
 
 /* Its first member, so that the inline functions reach the host. */
@@ -690,3 +708,5 @@ evd_ctx_attempt(struct evd_ctx *ctx)
 #ifdef __cplusplus
 }
 #endif
+
+#include "eventd/plugin_manage.h"

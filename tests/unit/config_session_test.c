@@ -109,6 +109,7 @@ test_all_keys_are_read(void **state)
 			     "Kind=lua\n"
 			     "Script=s.lua\n"
 			     "AllowReplace=yes\n"
+			     "ManageOthers=yes\n"
 			     "Restart=always\n"
 			     "RestartSec=2s\n"
 			     "RestartMaxSec=1min\n"
@@ -142,6 +143,7 @@ test_all_keys_are_read(void **state)
 	assert_string_equal(s->name, "s");
 	assert_string_equal(s->origin, files_path(&t->files, "s.conf"));
 	assert_true(s->allow_replace);
+	assert_true(s->manage_others);
 	assert_int_equal(s->restart, RESTART_ALWAYS);
 	assert_int_equal(s->restart_ms, 2000);
 	assert_int_equal(s->restart_max_ms, 60000);

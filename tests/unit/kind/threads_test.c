@@ -121,12 +121,51 @@ test_sessions_of_two_threads(void **state)
 	two_stop(&two);
 }
 
+/* What one asks of a mailbox on the other's thread, and the other way round. */
+static void
+test_mailboxes_of_two_threads(void **state)
+{
+	static const char boss[] =
+		"return { x = function(of)\n"
+		"  local q, d = eventd.queue, eventd.dead\n"
+		"  for i = 1, 200 do\n"
+		"    assert(q.pause(of))\n"
+		"    eventd.post(of, 'what', i)\n"
+		"    eventd.post(of, 'note', i)\n"
+		"    while #assert(q.peek(of, {bytes = 9})) < 2 do end\n"
+		"    assert(q.purge(of, 'note') == 1)\n"
+		"    assert(q.resume(of))\n"
+		"    while #assert(d.list{of = of}) < 1 do end\n"
+		"    assert(d.purge(nil, {all = true}) >= 1)\n"
+		"    assert(eventd.profile(of, i % 2 == 0))\n"
+		"  end\n"
+		"  return 'ok' end, note = function() end }";
+	static struct two two;
+	struct rig *rig = *state;
+	struct session_spec *specs[2];
+
+	assert_int_equal(
+		sched_init(&two.other, &rig->k, 1, &rig_executor, NULL), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		specs[i] = rig_lua_spec(rig, i ? "b" : "a", boss);
+		specs[i]->manage_others = true;
+	}
+	rig_start(rig, specs[0]);
+	two_add(&two, specs[1]);
+	two_start(&two, rig);
+	assert_string_equal(two_call(&two, "a", "x", "b"), "ok");
+	assert_string_equal(two_call(&two, "b", "x", "a"), "ok");
+	two_stop(&two);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			test_sessions_of_two_threads, rig_setup, rig_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_mailboxes_of_two_threads, rig_setup, rig_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
