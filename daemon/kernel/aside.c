@@ -38,11 +38,11 @@ is_expired(const struct sched *s, const struct msg *m)
 static bool
 take_cancelled(struct session *t, struct msg *m)
 {
-	struct aside *aside = m->call ? aside_get(t) : NULL;
+	struct aside *aside = msg_call(m) ? aside_get(t) : NULL;
 
-	if (!aside || !callset_remove(&aside->cancelled, m->call, NULL))
+	if (!aside || !callset_remove(&aside->cancelled, msg_call(m), NULL))
 		return false;
-	m->call = 0;
+	msg_uncall(m);
 	return true;
 }
 
@@ -115,8 +115,8 @@ keep_queued(struct callset *from, struct callset *to, const struct msg *m,
 	const struct msg *last)
 {
 	for (; m; m = m != last ? msg_next(m) : NULL)
-		if (m->call && callset_remove(from, m->call, NULL) &&
-			callset_add(to, m->call, 0))
+		if (msg_call(m) && callset_remove(from, msg_call(m), NULL) &&
+			callset_add(to, msg_call(m), 0))
 			return; /* out of memory: the rest is handled */
 }
 
@@ -177,7 +177,7 @@ aside_is_known(struct sched *s, struct session *t, struct msg *m)
 	aside->n_repeated++;
 	if (!(m->flags & MSG_ACK)) {
 		msg_free(&s->pool, m);
-	} else if (m->level == MSG_LEVEL_ACCEPTED || !known->pending) {
+	} else if (msg_level(m) == MSG_LEVEL_ACCEPTED || !known->pending) {
 		sched_settle(s, m, EVD_STATUS_OK, NULL);
 		msg_free(&s->pool, m);
 	} else {

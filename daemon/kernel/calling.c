@@ -52,8 +52,8 @@ session_call(struct session *s, struct msg *m, uint64_t token,
 	call->timer.type = TIMER_CALL;
 	call_id = call->id;
 	due_ns = deadline(sched, timeout_ms);
-	if (m && m->deadline_ns && m->deadline_ns < due_ns)
-		due_ns = m->deadline_ns;
+	if (m && msg_deadline_ns(m) && msg_deadline_ns(m) < due_ns)
+		due_ns = msg_deadline_ns(m);
 	timers_add(&sched->timers, &call->timer, due_ns);
 	s->n_calls++;
 	if (m && due_ns <= sched->now_ns) {
@@ -61,13 +61,13 @@ session_call(struct session *s, struct msg *m, uint64_t token,
 		msg_end(sched, NULL, m, MSG_END_REFUSED, EVD_STATUS_TIMEOUT,
 			NULL);
 	} else if (m) {
-		m->deadline_ns = due_ns;
+		msg_wide(m)->deadline_ns = due_ns;
 		call->to = m->to;
-		m->call = call_id;
+		msg_wide(m)->call = call_id;
 		m->from = s->id;
 		r = sched_post(sched, m);
 		if (r) {
-			m->call = 0;
+			msg_uncall(m);
 			session_forget(s, call_id);
 			return r;
 		}
@@ -129,7 +129,7 @@ call_note(struct sched *s, enum msg_op op, uint64_t call, uint64_t to)
 	if (!m)
 		return NULL; /* then it is handled, and its reply late */
 	m->op = (uint8_t)op;
-	m->call = call;
+	msg_wide(m)->call = call;
 	m->to = to;
 	return m;
 }
@@ -140,7 +140,7 @@ sched_cancel_arrived(struct sched *s, struct msg *m)
 	struct session *t = session_find(s->kernel, m->to);
 
 	if (t && home_of(t) == s)
-		session_call_cancelled(t, m->call);
+		session_call_cancelled(t, msg_call(m));
 	msg_free(&s->pool, m);
 }
 
@@ -168,7 +168,7 @@ drop_reply(struct session *s, uint64_t call)
 	struct msg *m;
 
 	while ((m = msg_ring_pop(&s->control))) {
-		if (m->call == call) {
+		if (msg_call(m) == call) {
 			msg_free(&home_of(s)->pool, m);
 			found = true;
 		} else {
@@ -213,12 +213,12 @@ session_cancel_token(struct session *s, uint64_t token)
 void
 sched_moved_arrived(struct sched *s, struct msg *m)
 {
-	struct call *call = calls_find(&s->calls, m->call);
+	struct call *call = calls_find(&s->calls, msg_call(m));
 
 	if (call)
 		call->to = m->to;
 	else
-		cancel_at(s, m->call, m->to);
+		cancel_at(s, msg_call(m), m->to);
 	msg_free(&s->pool, m);
 }
 
@@ -234,11 +234,11 @@ session_forward(
 
 	if (call && index >= sched->kernel->n_scheds)
 		return err_raise(-EINVAL);
-	m->call = call;
-	m->deadline_ns = deadline_ns;
+	msg_wide(m)->call = call;
+	msg_wide(m)->deadline_ns = deadline_ns;
 	r = sched_post(sched, m);
 	if (r) {
-		m->call = 0;
+		msg_uncall(m);
 		return r;
 	}
 	note = call ? call_note(sched, MSG_MOVED, call, to) : NULL;
@@ -267,8 +267,8 @@ sched_reply(struct sched *s, uint64_t call, int status, const void *data,
 	if (!m)
 		return err_raise(-ENOMEM);
 	m->op = MSG_REPLY;
-	m->call = call;
-	m->status = (uint32_t)status;
+	msg_wide(m)->call = call;
+	msg_wide(m)->status = (uint32_t)status;
 	if (index == s->index)
 		sched_reply_arrived(s, m);
 	else
@@ -279,7 +279,7 @@ sched_reply(struct sched *s, uint64_t call, int status, const void *data,
 void
 sched_reply_arrived(struct sched *s, struct msg *m)
 {
-	struct call *call = calls_find(&s->calls, m->call);
+	struct call *call = calls_find(&s->calls, msg_call(m));
 	struct session *t =
 		call ? session_find(s->kernel, call->session) : NULL;
 
@@ -289,11 +289,11 @@ sched_reply_arrived(struct sched *s, struct msg *m)
 		msg_free(&s->pool, m);
 		return;
 	}
-	m->seq = call->token;
+	msg_wide(m)->seq = call->token;
 	m->handler = call->wait ? CLAIM_REPLY_WAIT : 0;
 	session_end_call(t, call);
 	if (t->ops->reply_inline) {
-		t->ops->reply(t, m->seq, m);
+		t->ops->reply(t, msg_seq(m), m);
 		msg_free(&s->pool, m);
 		return;
 	}

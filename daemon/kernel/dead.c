@@ -266,10 +266,12 @@ letter_link(struct sched *s, struct dead *d)
 void
 dead_keep(struct sched *s, struct dead *d, struct msg *m)
 {
-	m->flags &= MSG_URGENT;
-	m->call = 0;
-	m->deadline_ns = 0;
-	m->level = 0;
+	m->flags &= MSG_URGENT | MSG_WIDE;
+	if (m->flags & MSG_WIDE) {
+		msg_wide(m)->call = 0;
+		msg_wide(m)->deadline_ns = 0;
+		msg_wide(m)->level = 0;
+	}
 	d->msg = m;
 	d->id = (++s->dead.total << 6) | s->index;
 	letter_link(s, d);

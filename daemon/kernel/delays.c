@@ -630,8 +630,8 @@ delay_fire(struct sched *s, struct timer *timer)
 		return;
 	}
 	if (m) {
-		m->late_ns = late;
-		m->timer.due_ns = clock_wall(s->kernel->clock) - late;
+		msg_wide(m)->late_ns = late;
+		msg_wide(m)->due_ns = clock_wall(s->kernel->clock) - late;
 	}
 	next = next_due(delay, now, missed);
 	if (next)

@@ -38,10 +38,10 @@ kernel_init(struct kernel *k, const struct kernel_limits *limits,
 	pthread_mutex_init(&k->sessions.lock, NULL);
 	zones_init(&k->zones);
 	epoch_init(&k->epoch);
-	msg_depot_init(&k->depot);
+	depot_init(&k->depot);
 	r = aliases_init(&k->aliases, &k->epoch);
 	if (r) {
-		msg_depot_deinit(&k->depot);
+		depot_deinit(&k->depot);
 		epoch_deinit(&k->epoch);
 		zones_deinit(&k->zones);
 		free(k->sessions.chunks);
@@ -54,7 +54,7 @@ void
 kernel_deinit(struct kernel *k)
 {
 	aliases_deinit(&k->aliases);
-	msg_depot_deinit(&k->depot);
+	depot_deinit(&k->depot);
 	epoch_deinit(&k->epoch);
 	for (size_t i = 0; i < SESSION_CHUNKS; i++) {
 		struct session *chunk = atomic_load(&k->sessions.chunks[i]);

@@ -54,7 +54,7 @@ struct kernel {
 	struct epoch epoch;
 	struct aliases aliases;
 	struct sessions sessions;
-	struct msg_depot depot;
+	struct depot depot;
 	struct kernel_limits limits;
 	const struct clock_source *clock;
 	uint64_t profile_ticks, profile_ns; /* at the same time */

@@ -73,8 +73,8 @@ kin_tell(struct session *s, uint64_t to, enum kin_op op,
 	m->from = s->id ? s->id : s->last_id;
 	m->to = to;
 	if (words) {
-		m->seq = words->seq;
-		m->status = words->status;
+		msg_wide(m)->seq = words->seq;
+		msg_wide(m)->status = words->status;
 	}
 	sched_send(home_of(s), m);
 	return 0;
@@ -405,7 +405,7 @@ join(struct session *s, const struct msg *m)
 	snprintf(name, sizeof(name), "%.*s", (int)m->size,
 		(const char *)m->data);
 	if (s->ops->keeps_children && !kin_child(s, m->from) &&
-		child_add(s, m->from, name, (int64_t)m->seq))
+		child_add(s, m->from, name, (int64_t)msg_seq(m)))
 		log_err("kernel.no-memory", "what=group session=\"%s\"", name);
 }
 
@@ -529,9 +529,9 @@ child_arrived(struct session *s, const struct msg *m)
 		life_settle(s);
 		break;
 	case KIN_STOP:
-		if (m->status != EXIT_KILLED)
+		if (msg_status(m) != EXIT_KILLED)
 			kin->parent = 0; /* it does not wait for the news */
-		session_stop_for(s, (enum session_exit)m->status);
+		session_stop_for(s, (enum session_exit)msg_status(m));
 		break;
 	case KIN_LEAVE:
 		kin->parent = 0;

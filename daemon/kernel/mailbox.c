@@ -67,7 +67,7 @@ is_urgent(struct mailbox *box, struct msg *m)
 	if (!(m->flags & MSG_URGENT))
 		return false;
 	if (!mailbox_rare(box))
-		m->flags &= (uint8_t)~MSG_URGENT;
+		m->flags &= (uint16_t)~MSG_URGENT;
 	return box->rare;
 }
 

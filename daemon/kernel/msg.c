@@ -23,101 +23,15 @@
 #endif
 
 enum {
-	CLASS_STEP = 64,
-	CLASS_MAX = 4096, /* bytes of the largest class */
 	CLASS_HEAP = MSG_CLASSES,
 	HEAD_SIZE = offsetof(struct msg, data),
-	DEPOT_MAX = 64 << 20, /* bytes kept for reuse */
+	WIDE_SIZE = sizeof(struct msg_wide),
 };
-
-/* Bytes of the whole block. */
-static const uint16_t class_sizes[MSG_CLASSES] = {
-	128, 192, 256, 512, 1024, 2048, CLASS_MAX};
-
-static inline unsigned
-class_of(size_t total)
-{
-	/* by (total - 1) / CLASS_STEP, up to 512 bytes */
-	static const uint8_t small[8] = {0, 0, 1, 2, 3, 3, 3, 3};
-
-	if (POOL_BYPASS || total > CLASS_MAX)
-		return CLASS_HEAP;
-	if (total <= sizeof(small) * CLASS_STEP)
-		return small[(total - 1) / CLASS_STEP];
-	return total <= 1024 ? 4 : total <= 2048 ? 5 : 6;
-}
-
-/* ---- the depot --------------------------------------------------------- */
-
-static void
-chain_free(struct msg *m)
-{
-	for (struct msg *next; m; m = next) {
-		next = msg_next(m);
-		free(m);
-	}
-}
-
-void
-msg_depot_init(struct msg_depot *d)
-{
-	memset(d, 0, sizeof(*d));
-	pthread_mutex_init(&d->lock, NULL);
-}
-
-static struct msg *
-depot_take(struct msg_depot *d, unsigned c)
-{
-	struct msg *batch;
-
-	if (!d)
-		return NULL;
-	pthread_mutex_lock(&d->lock);
-	batch = d->batches[c];
-	if (batch) {
-		d->batches[c] = (struct msg *)batch->timer.link;
-		d->size -= (size_t)MSG_POOL_BATCH * class_sizes[c];
-		batch->timer.link = NULL;
-	}
-	pthread_mutex_unlock(&d->lock);
-	return batch;
-}
-
-static void
-depot_give(struct msg_depot *d, unsigned c, struct msg *batch)
-{
-	size_t size = (size_t)MSG_POOL_BATCH * class_sizes[c];
-	bool kept = false;
-
-	if (d) {
-		pthread_mutex_lock(&d->lock);
-		kept = d->size + size <= DEPOT_MAX;
-		if (kept) {
-			batch->timer.link = (struct timer *)d->batches[c];
-			d->batches[c] = batch;
-			d->size += size;
-		}
-		pthread_mutex_unlock(&d->lock);
-	}
-	if (!kept)
-		chain_free(batch);
-}
-
-void
-msg_depot_deinit(struct msg_depot *d)
-{
-	struct msg *batch;
-
-	for (unsigned c = 0; c < MSG_CLASSES; c++)
-		while ((batch = depot_take(d, c)))
-			chain_free(batch);
-	pthread_mutex_destroy(&d->lock);
-}
 
 /* ---- pools ------------------------------------------------------------- */
 
 void
-msg_pool_init(struct msg_pool *p, struct msg_depot *depot)
+msg_pool_init(struct msg_pool *p, struct depot *depot)
 {
 	memset(p, 0, sizeof(*p));
 	p->depot = depot;
@@ -129,8 +43,8 @@ void
 msg_pool_deinit(struct msg_pool *p)
 {
 	for (unsigned c = 0; c < MSG_CLASSES; c++) {
-		chain_free(p->free[c]);
-		chain_free(p->full[c]);
+		depot_return(p->free[c]);
+		depot_return(p->full[c]);
 	}
 	msg_pool_init(p, p->depot);
 }
@@ -139,47 +53,32 @@ msg_pool_deinit(struct msg_pool *p)
 __attribute__((noinline)) static bool
 pool_refill(struct msg_pool *p, unsigned c)
 {
-	p->free[c] = p->full[c] ? p->full[c] : depot_take(p->depot, c);
+	uint32_t n = MSG_POOL_BATCH;
+
+	p->free[c] = p->full[c] ? p->full[c] : depot_take(p->depot, c, &n);
 	p->full[c] = NULL;
 	if (!p->free[c])
 		return false;
-	p->room[c] = 0;
+	p->room[c] = MSG_POOL_BATCH - n;
 	return true;
 }
 
-/* In pieces, because gcc makes one memset() of this size `rep stos`, which
- * takes 20 ns to get going. */
-static inline void
-zero_head(struct msg *m)
+/* A block of @total bytes, of class *@class. */
+static inline void *
+block_take(struct msg_pool *p, size_t total, unsigned *class)
 {
-	const size_t piece = 64;
-	uint8_t *bytes = (uint8_t *)m;
+	unsigned c = p && !POOL_BYPASS ? depot_class(total) : CLASS_HEAP;
+	struct depot_block *block;
 
-	_Static_assert(
-		HEAD_SIZE > 64 && HEAD_SIZE <= 128, "the header is two pieces");
-	memset(bytes, 0, piece);
-	memset(bytes + piece, 0, HEAD_SIZE - piece);
-}
-
-/* A block of @total bytes, its header zero. */
-static inline struct msg *
-block_take(struct msg_pool *p, size_t total)
-{
-	unsigned c = class_of(total);
-	struct msg *m;
-
-	if (p && c < CLASS_HEAP && (p->free[c] || pool_refill(p, c))) {
-		m = p->free[c];
-		p->free[c] = msg_next(m);
-		p->room[c]++;
-	} else {
-		m = malloc(c < CLASS_HEAP ? class_sizes[c] : total);
-		if (!m)
-			return NULL;
-	}
-	zero_head(m);
-	m->pool_class = (uint8_t)c;
-	return m;
+	*class = c;
+	if (c == CLASS_HEAP)
+		return malloc(total);
+	if (!p->free[c] && !pool_refill(p, c))
+		return NULL;
+	block = p->free[c];
+	p->free[c] = block->next;
+	p->room[c]++;
+	return block;
 }
 
 /* Lay the event name behind @end, or point at it where it is. */
@@ -229,6 +128,26 @@ msg_live(struct msg *m, uint64_t now_ns, uint64_t ttl_ns)
 /* Room for a struct msg_extra, wherever its alignment puts it. */
 enum { EXTRA_ROOM = sizeof(struct msg_extra) + 7 };
 
+/* All zero, with room for @total bytes. */
+static struct msg *
+head_new(struct msg_pool *p, size_t total, bool plain)
+{
+	size_t before = plain ? 0 : WIDE_SIZE;
+	unsigned class;
+	uint8_t *block =
+		FAULT(msg_new) ? NULL : block_take(p, before + total, &class);
+	struct msg *m = (struct msg *)(block + before);
+
+	if (!block)
+		return NULL;
+	*m = (struct msg){.pool_class = (uint8_t) class};
+	if (!plain) {
+		m->flags = MSG_WIDE;
+		*msg_wide(m) = (struct msg_wide){0};
+	}
+	return m;
+}
+
 struct msg *
 msg_new(struct msg_pool *p, const struct msg_init *init)
 {
@@ -242,7 +161,7 @@ msg_new(struct msg_pool *p, const struct msg_init *init)
 		total += EXTRA_ROOM;
 	assert(init->size <= MSG_PAYLOAD_MAX &&
 		init->headers_size <= MSG_PAYLOAD_MAX);
-	m = FAULT(msg_new) ? NULL : block_take(p, total);
+	m = head_new(p, total, init->plain);
 	if (!m)
 		return NULL;
 	m->size = init->size;
@@ -266,14 +185,20 @@ msg_new_static(struct msg_pool *p, const char *event, uint8_t event_size,
 	const void *data, uint32_t size)
 {
 	struct msg *m;
+	unsigned class;
 
 	assert(size <= MSG_PAYLOAD_MAX);
-	m = FAULT(msg_new) ? NULL : block_take(p, HEAD_SIZE + size + 1);
+	m = FAULT(msg_new)
+		    ? NULL
+		    : block_take(p, HEAD_SIZE + (size_t)size + 1, &class);
 	if (!m)
 		return NULL;
-	m->size = size;
-	m->event = event;
-	m->event_size = event_size;
+	*m = (struct msg){
+		.event = event,
+		.size = size,
+		.event_size = event_size,
+		.pool_class = (uint8_t) class,
+	};
 	if (data && size)
 		memcpy(m->data, data, size);
 	m->data[size] = 0;
@@ -283,17 +208,22 @@ msg_new_static(struct msg_pool *p, const char *event, uint8_t event_size,
 struct msg *
 msg_free_rest(struct msg_pool *p, struct msg *m)
 {
+	struct depot_block *block = msg_block(m);
 	unsigned c = m->pool_class;
 
-	if (!p || c >= CLASS_HEAP) {
-		free(m);
+	if (c >= CLASS_HEAP) {
+		free(block);
+		return NULL;
+	}
+	block->next = NULL;
+	if (!p) {
+		depot_return(block);
 		return NULL;
 	}
 	if (p->full[c])
 		depot_give(p->depot, c, p->full[c]);
 	p->full[c] = p->free[c];
-	p->free[c] = m;
-	msg_link(m, NULL);
+	p->free[c] = block;
 	p->room[c] = MSG_POOL_BATCH - 1;
 	return NULL;
 }

@@ -2,16 +2,19 @@
 /* Message: what travels between sessions. One allocation holds the header,
  * the payload and the names that are not static.
  *
+ * The header is one line of a cache and holds what every event needs. What
+ * calls, posts with an ack, replies and delays need beside it stands in front,
+ * in a struct msg_wide, if the message was made with it.
+ *
  * A message has one owner at a time: who made it, then the mailbox it was
  * pushed to, then the session that handles it. It crosses threads only as a
  * whole, through the inbox of a scheduler. */
 #include <assert.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "kernel/timers.h"
+#include "kernel/depot.h"
 
 struct sched;
 
@@ -35,6 +38,7 @@ enum msg_flag {
 	MSG_URGENT = 16,  /* goes before those that are not */
 	MSG_DELAYED = 32, /* held by a timer, or was */
 	MSG_EXTRA = 64,   /* has a struct msg_extra */
+	MSG_WIDE = 128,   /* has a struct msg_wide */
 };
 
 enum { MSG_PAYLOAD_MAX = 1 << 30, MSG_KEY_MAX = 64 };
@@ -48,27 +52,35 @@ enum msg_level {
 };
 
 struct msg {
-	/* The queue link is timer.next, see msg_next(); timer.due_ns is when
-	 * it was due, see msg_due_ns(). */
-	struct timer timer;
+	struct msg *next; /* in a queue */
 	uint64_t id;
-	uint64_t from;         /* session, 0: none */
-	uint64_t to;           /* session */
-	uint64_t call;         /* nonzero: a reply is expected or this is one */
-	uint64_t seq;          /* with MSG_ACK: the sender's number for it */
-	uint64_t late_ns;      /* fired from a delay: this late */
-	uint64_t stamp;        /* profile: ticks, when it came or was taken */
+	uint64_t from; /* session, 0: none */
+	uint64_t to;   /* session */
+	union {
+		uint64_t stamp; /* profile: ticks, when it came or was taken */
+		struct msg *batch; /* on its way: the batch behind this one */
+	};
 	const char *event;     /* NUL-terminated */
 	uint32_t size;         /* payload bytes */
 	uint32_t headers_size; /* encoded headers, behind the payload */
 	uint16_t handler; /* index into the target kind's handlers + 1, or 0;
 			   * MSG_NOTE: what it says, the kinds' own meaning */
-	uint8_t op;
-	uint8_t flags;
-	uint8_t level; /* enum msg_level that settles it */
+	uint16_t flags;   /* enum msg_flag */
+	uint8_t op;       /* enum msg_op */
 	uint8_t event_size;
 	uint8_t attempt;
 	uint8_t pool_class;
+	uint8_t data[]; /* payload, NUL, headers, event name, NUL, extra */
+};
+
+_Static_assert(sizeof(struct msg) == 64, "every event pays for it");
+
+/* In front of a message with MSG_WIDE. Others have 0 for all of it. */
+struct msg_wide {
+	uint64_t call;    /* nonzero: a reply is expected or this is one */
+	uint64_t seq;     /* with MSG_ACK: the sender's number for it */
+	uint64_t late_ns; /* fired from a delay: this late */
+	uint64_t due_ns;  /* ... when it was due, by the wall clock */
 	union {
 		struct { /* MSG_REPLY, MSG_SETTLE, MSG_NOTE */
 			uint32_t status;
@@ -79,8 +91,76 @@ struct msg {
 		 * 0: not known */
 		uint64_t deadline_ns;
 	};
-	uint8_t data[]; /* payload, NUL, headers, event name, NUL, extra */
+	uint64_t level; /* enum msg_level that settles it */
 };
+
+/* To change it; @m has it. */
+static inline struct msg_wide *
+msg_wide(const struct msg *m)
+{
+	assert(m->flags & MSG_WIDE);
+	return (struct msg_wide *)m - 1;
+}
+
+/* To read it: 0 for those that do not have it. */
+static inline uint64_t
+msg_call(const struct msg *m)
+{
+	return m->flags & MSG_WIDE ? msg_wide(m)->call : 0;
+}
+
+static inline uint64_t
+msg_seq(const struct msg *m)
+{
+	return m->flags & MSG_WIDE ? msg_wide(m)->seq : 0;
+}
+
+static inline uint64_t
+msg_late_ns(const struct msg *m)
+{
+	return m->flags & MSG_WIDE ? msg_wide(m)->late_ns : 0;
+}
+
+/* When an event that a delay fired was due, by the wall clock; 0: it was none.
+ */
+static inline uint64_t
+msg_due_ns(const struct msg *m)
+{
+	return m->flags & MSG_WIDE ? msg_wide(m)->due_ns : 0;
+}
+
+static inline uint32_t
+msg_status(const struct msg *m)
+{
+	return m->flags & MSG_WIDE ? msg_wide(m)->status : 0;
+}
+
+static inline uint32_t
+msg_settled_size(const struct msg *m)
+{
+	return m->flags & MSG_WIDE ? msg_wide(m)->settled_size : 0;
+}
+
+static inline uint64_t
+msg_deadline_ns(const struct msg *m)
+{
+	return m->flags & MSG_WIDE ? msg_wide(m)->deadline_ns : 0;
+}
+
+/* Nobody waits for an answer to it. */
+static inline void
+msg_uncall(struct msg *m)
+{
+	if (m->flags & MSG_WIDE)
+		msg_wide(m)->call = 0;
+}
+
+static inline enum msg_level
+msg_level(const struct msg *m)
+{
+	return m->flags & MSG_WIDE ? (enum msg_level)msg_wide(m)->level
+				   : MSG_LEVEL_ACCEPTED;
+}
 
 /* What few events have; behind all else, see msg_extra(). */
 struct msg_extra {
@@ -96,21 +176,13 @@ struct msg_extra {
 static inline struct msg *
 msg_next(const struct msg *m)
 {
-	return (struct msg *)m->timer.next;
+	return m->next;
 }
 
 static inline void
 msg_link(struct msg *m, struct msg *next)
 {
-	m->timer.next = (struct timer *)next;
-}
-
-/* When an event that a delay fired was due, by the wall clock; 0: it was none.
- */
-static inline uint64_t
-msg_due_ns(const struct msg *m)
-{
-	return m->timer.due_ns;
+	m->next = next;
 }
 
 static inline const uint8_t *
@@ -196,30 +268,20 @@ msg_ring_pop(struct msg_ring *r)
 /* Free lists of messages by size class, one per scheduler; not thread-safe.
  * A message may be freed to another pool than it came from: what a pool has too
  * many of goes, a batch at a time, to the depot that the pools share, and those
- * that lack some take it there. A NULL pool is malloc() and free(), for threads
- * that have none. */
-enum { MSG_CLASSES = 7, MSG_POOL_BATCH = 64 };
-
-/* Any thread. */
-struct msg_depot {
-	pthread_mutex_t lock;
-	/* The first of each batch leads to the next batch by timer.link. */
-	struct msg *batches[MSG_CLASSES];
-	size_t size; /* bytes */
-};
+ * that lack some take it there. A NULL pool is malloc(), for threads that have
+ * none. */
+enum { MSG_CLASSES = DEPOT_CLASSES, MSG_POOL_BATCH = DEPOT_BATCH };
 
 struct msg_pool {
-	struct msg_depot *depot; /* may be NULL */
-	struct msg *free[MSG_CLASSES];
-	struct msg *full[MSG_CLASSES]; /* a batch, or NULL */
+	struct depot_block *free[MSG_CLASSES];
 	/* How many `free` lacks of a batch; the last class is of what came
 	 * from malloc(), which is not kept. */
 	uint32_t room[MSG_CLASSES + 1];
+	struct depot_block *full[MSG_CLASSES]; /* a batch, or NULL */
+	struct depot *depot;
 };
 
-void msg_depot_init(struct msg_depot *d);
-void msg_depot_deinit(struct msg_depot *d);
-void msg_pool_init(struct msg_pool *p, struct msg_depot *depot);
+void msg_pool_init(struct msg_pool *p, struct depot *depot);
 void msg_pool_deinit(struct msg_pool *p);
 
 /**
@@ -239,27 +301,36 @@ struct msg_init {
 	const void *headers;
 	uint32_t headers_size;
 	bool extra; /* with a struct msg_extra, all 0 */
+	bool plain; /* without a struct msg_wide: it will not be needed */
 };
 struct msg *msg_new(struct msg_pool *p, const struct msg_init *init);
-/* The same without headers, its event static, for the hot path. */
+/* The same, plain, without headers, its event static: for the hot path. */
 struct msg *msg_new_static(struct msg_pool *p, const char *event,
 	uint8_t event_size, const void *data, uint32_t size);
 /* msg_free() of one that `free` has no room for. */
 struct msg *msg_free_rest(struct msg_pool *p, struct msg *m);
+/* Where its memory begins. */
+static inline void *
+msg_block(const struct msg *m)
+{
+	return m->flags & MSG_WIDE ? (void *)((struct msg_wide *)m - 1)
+				   : (void *)m;
+}
 /* NULL: nothing. Returns NULL. */
 static inline struct msg *
 msg_free(struct msg_pool *p, struct msg *m)
 {
+	struct depot_block *block;
 	unsigned c;
 
 	if (!m)
 		return NULL;
-	assert(!timer_is_armed(&m->timer));
 	c = m->pool_class;
 	if (!p || !p->room[c])
 		return msg_free_rest(p, m);
-	msg_link(m, p->free[c]);
-	p->free[c] = m;
+	block = msg_block(m);
+	block->next = p->free[c];
+	p->free[c] = block;
 	p->room[c]--;
 	return NULL;
 }

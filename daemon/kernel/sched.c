@@ -55,7 +55,7 @@ sched_stage(struct sched *s, struct sched *target, struct msg *m)
 	s->outbox_set |= 1ull << target->index;
 }
 
-/* A batch is a chain in order; its first message's timer.link leads to the
+/* A batch is a chain in order; its first message's `batch` leads to the
  * batch before it. */
 static void
 inbox_push(struct sched *target, struct msg *batch)
@@ -64,7 +64,7 @@ inbox_push(struct sched *target, struct msg *batch)
 		atomic_load_explicit(&target->inbox, memory_order_relaxed);
 
 	do
-		batch->timer.link = (struct timer *)top;
+		batch->batch = top;
 	while (!atomic_compare_exchange_weak(&target->inbox, &top, batch));
 	/* Sequentially consistent on both sides: either the sleeper sees the
 	 * batch after it has said that it sleeps, or we see that it does. */
@@ -126,14 +126,14 @@ sched_settle(struct sched *s, struct msg *m, int status, const char *text)
 	struct sched *home;
 	struct msg *note;
 
-	m->flags &= (uint8_t)~MSG_ACK;
+	m->flags &= (uint16_t)~MSG_ACK;
 	if (!poster)
 		return;
 	home = atomic_load_explicit(&poster->home, memory_order_relaxed);
 	if (home == s) {
 		if (poster->begun)
 			poster->ops->settled(
-				poster, m->seq, m->size, status, text);
+				poster, msg_seq(m), m->size, status, text);
 		return;
 	}
 	note = msg_new(
@@ -142,21 +142,22 @@ sched_settle(struct sched *s, struct msg *m, int status, const char *text)
 				  .data = text,
 				  .size = text ? (uint32_t)strlen(text) : 0});
 	if (!note) {
-		log_err("kernel.no-memory", "what=settle seq=%" PRIu64, m->seq);
+		log_err("kernel.no-memory", "what=settle seq=%" PRIu64,
+			msg_seq(m));
 		return;
 	}
 	note->op = MSG_SETTLE;
 	note->to = m->from;
-	note->seq = m->seq;
-	note->settled_size = m->size;
-	note->status = (uint32_t)status;
+	msg_wide(note)->seq = msg_seq(m);
+	msg_wide(note)->settled_size = m->size;
+	msg_wide(note)->status = (uint32_t)status;
 	sched_stage(s, home, note);
 }
 
 void
 sched_settle_level(struct sched *s, struct msg *m, enum msg_level level)
 {
-	if ((m->flags & MSG_ACK) && m->level <= level)
+	if ((m->flags & MSG_ACK) && msg_level(m) <= level)
 		sched_settle(s, m, EVD_STATUS_OK, NULL);
 }
 
@@ -166,8 +167,8 @@ settled_arrived(struct sched *s, struct msg *note)
 	struct session *poster = session_find(s->kernel, note->to);
 
 	if (poster && atomic_load(&poster->home) == s && poster->begun)
-		poster->ops->settled(poster, note->seq, note->settled_size,
-			(int)note->status,
+		poster->ops->settled(poster, msg_seq(note),
+			msg_settled_size(note), (int)msg_status(note),
 			note->size ? (const char *)note->data : NULL);
 	msg_free(&s->pool, note);
 }
@@ -230,7 +231,7 @@ reason_of(enum msg_end end, int status)
 static int
 told_status(const struct msg *m, enum msg_end end, int status)
 {
-	return end == MSG_END_DROPPED && m->level == MSG_LEVEL_ACCEPTED
+	return end == MSG_END_DROPPED && msg_level(m) == MSG_LEVEL_ACCEPTED
 		       ? EVD_STATUS_OK
 		       : status;
 }
@@ -252,8 +253,8 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	if (reason)
 		dead = dead_new(s, owner, m,
 			&(struct dead_end){reason, status, text, NULL});
-	if (m->call && !(m->flags & MSG_REPLIED))
-		sched_reply(s, m->call, status, text,
+	if (msg_call(m) && !(m->flags & MSG_REPLIED))
+		sched_reply(s, msg_call(m), status, text,
 			text ? (uint32_t)strlen(text) : 0);
 	if (m->flags & MSG_ACK)
 		sched_settle(s, m, told, told ? text : NULL);
@@ -499,9 +500,9 @@ note_arrived(struct sched *s, struct msg *m)
 		t->ops->note(t, m);
 		return;
 	}
-	if (m->call)
-		sched_reply(
-			s, m->call, EVD_STATUS_DIED, text, sizeof(text) - 1);
+	if (msg_call(m))
+		sched_reply(s, msg_call(m), EVD_STATUS_DIED, text,
+			sizeof(text) - 1);
 	msg_free(&s->pool, m);
 }
 
@@ -591,15 +592,15 @@ take_inbox(struct sched *s)
 		return;
 	batch = atomic_exchange(&s->inbox, NULL);
 	for (; batch; batch = older) {
-		older = (struct msg *)batch->timer.link;
-		batch->timer.link = (struct timer *)oldest;
+		older = batch->batch;
+		batch->batch = oldest;
 		oldest = batch;
 	}
 	while (oldest) {
 		struct msg *m = oldest, *next;
 
-		oldest = (struct msg *)oldest->timer.link;
-		m->timer.link = NULL;
+		oldest = oldest->batch;
+		m->stamp = 0;
 		for (; m; m = next) {
 			next = msg_next(m);
 			item_arrived(s, m);
@@ -688,8 +689,8 @@ drop_inbox(struct sched *s)
 	struct msg *batch = atomic_exchange(&s->inbox, NULL), *older, *next;
 
 	for (; batch; batch = older) {
-		older = (struct msg *)batch->timer.link;
-		batch->timer.link = NULL;
+		older = batch->batch;
+		batch->stamp = 0;
 		for (struct msg *m = batch; m; m = next) {
 			next = msg_next(m);
 			drop_staged(s, m);

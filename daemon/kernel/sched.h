@@ -255,7 +255,7 @@ sched_id(struct sched *s)
 static inline void
 sched_handled(struct sched *s, struct session *t, struct msg *m)
 {
-	if (m->call || (m->flags & (MSG_ACK | MSG_EXTRA))) {
+	if (msg_call(m) || (m->flags & (MSG_ACK | MSG_EXTRA))) {
 		msg_end(s, t, m, MSG_END_HANDLED, EVD_STATUS_OK, NULL);
 		return;
 	}

@@ -75,7 +75,7 @@ reply_one(struct sched *sched, struct session *s, struct msg *m)
 {
 	bool waited = s->current;
 
-	s->ops->reply(s, m->seq, m);
+	s->ops->reply(s, msg_seq(m), m);
 	if (!sched->profile.ops)
 		return;
 	if (s->current)

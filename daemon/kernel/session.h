@@ -15,6 +15,7 @@
 #include "kernel/kernel.h"
 #include "kernel/mailbox.h"
 #include "kernel/spec.h"
+#include "kernel/timers.h"
 
 struct call;
 struct kin;

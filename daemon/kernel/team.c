@@ -163,14 +163,14 @@ team_failed(struct session *s, struct child *c, const struct msg *m)
 	bool group = s->ops->keeps_children;
 	enum strategy strategy =
 		group ? s->spec->strategy
-		      : (enum strategy)(m->status & KIN_STRATEGY);
+		      : (enum strategy)(msg_status(m) & KIN_STRATEGY);
 	struct kin *kin = s->kin;
 
 	c->down = true;
 	c->asked = false;
 	if (s->life != SESSION_UP && s->life != SESSION_STARTING)
 		return; /* its news crossed our fall */
-	if (group && !(m->status & KIN_AGAIN) && !supervise_count(s)) {
+	if (group && !(msg_status(m) & KIN_AGAIN) && !supervise_count(s)) {
 		give_up(s, c, m);
 		return;
 	}
@@ -179,8 +179,8 @@ team_failed(struct session *s, struct child *c, const struct msg *m)
 		kin_tell(s, c->id, KIN_RETRY, NULL);
 		return;
 	}
-	if (kin->phase == TEAM_CALM || m->seq > kin->pause_ns)
-		kin->pause_ns = m->seq;
+	if (kin->phase == TEAM_CALM || msg_seq(m) > kin->pause_ns)
+		kin->pause_ns = msg_seq(m);
 	timers_remove(&home_of(s)->timers, &kin->team);
 	c->affected = true;
 	if (strategy != STRATEGY_ONE)

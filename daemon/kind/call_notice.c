@@ -48,5 +48,5 @@ call_notice_answer(struct session *s, uint64_t call, const char *event,
 			.size = reply->size,
 			.extra = true,
 		},
-		call, (int)reply->status);
+		call, (int)msg_status(reply));
 }

@@ -31,11 +31,11 @@ reply_to_current(lua_State *L, int status)
 {
 	struct msg *m = lua_session_of(L)->m;
 
-	if (!m || !m->call || (m->flags & MSG_REPLIED)) {
+	if (!m || !msg_call(m) || (m->flags & MSG_REPLIED)) {
 		lua_pushboolean(L, 0);
 		return 1;
 	}
-	send_reply(L, m->call, status, 1);
+	send_reply(L, msg_call(m), status, 1);
 	m->flags |= MSG_REPLIED;
 	return 1;
 }
@@ -78,18 +78,18 @@ api_defer(lua_State *L)
 	struct msg *m = ls->m;
 	int r;
 
-	if (!m || !m->call || (m->flags & MSG_REPLIED)) {
+	if (!m || !msg_call(m) || (m->flags & MSG_REPLIED)) {
 		lua_pushnil(L);
 		return 1;
 	}
-	r = deferred_add(&ls->deferred, m->call, m->deadline_ns);
+	r = deferred_add(&ls->deferred, msg_call(m), msg_deadline_ns(m));
 	if (r == DEFERRED_E_MANY)
 		return luaL_error(L, "%d calls are deferred, the most possible",
 			DEFERRED_MAX);
 	if (r)
 		return luaL_error(L, "not enough memory to defer a call");
-	lua_pushinteger(L, (lua_Integer)m->call);
-	m->call = 0;
+	lua_pushinteger(L, (lua_Integer)msg_call(m));
+	msg_uncall(m);
 	return 1;
 }
 

@@ -39,14 +39,14 @@ push_deadline(lua_State *L, const struct lua_session *ls)
 	const struct msg *m = ls->m;
 	uint64_t now;
 
-	if (!ls->is_call || !m->deadline_ns) {
+	if (!ls->is_call || !msg_deadline_ns(m)) {
 		lua_pushnil(L);
 		return;
 	}
 	now = clock_now(ls->sched->kernel->clock);
 	lua_pushnumber(
-		L, m->deadline_ns > now
-			   ? (lua_Number)(m->deadline_ns - now) / NS_PER_S
+		L, msg_deadline_ns(m) > now
+			   ? (lua_Number)(msg_deadline_ns(m) - now) / NS_PER_S
 			   : 0);
 }
 
@@ -113,7 +113,7 @@ event_index(lua_State *L)
 	else if (strcmp(key, "is_call") == 0)
 		lua_pushboolean(L, ls->is_call);
 	else if (strcmp(key, "late") == 0)
-		lua_pushnumber(L, (lua_Number)m->late_ns / NS_PER_S);
+		lua_pushnumber(L, (lua_Number)msg_late_ns(m) / NS_PER_S);
 	else if (strcmp(key, "due") == 0)
 		push_due(L, msg_due_ns(m));
 	else if (strcmp(key, "attempt") == 0)

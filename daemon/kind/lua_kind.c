@@ -146,7 +146,7 @@ lua_run(struct session *s, struct msg *m)
 	int status;
 
 	ls->m = m;
-	ls->is_call = m->call != 0;
+	ls->is_call = msg_call(m) != 0;
 	ls->stashed = false;
 	status = lua_run_event(ls);
 	if (status == LUA_OK) {
@@ -250,7 +250,7 @@ lua_cancelled(struct session *s, uint64_t call)
 		call_notice_cancelled(s, call);
 		return true;
 	}
-	return ls->m && ls->m->call == call;
+	return ls->m && msg_call(ls->m) == call;
 }
 
 static size_t

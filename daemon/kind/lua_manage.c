@@ -52,7 +52,7 @@ static bool
 take_answer(lua_State *L, struct manage_answer *a)
 {
 	const struct msg *reply = lua_session_of(L)->reply;
-	int status = reply ? (int)reply->status : EVD_STATUS_CANCELLED;
+	int status = reply ? (int)msg_status(reply) : EVD_STATUS_CANCELLED;
 
 	if (!status && manage_open(a, reply->data, reply->size))
 		return true;

@@ -77,8 +77,8 @@ wait_on(lua_State *L, int status, lua_KContext context)
 	(void)status, (void)context;
 	if (!reply)
 		return lua_push_failure(L, EVD_STATUS_CANCELLED, NULL);
-	if (reply->status)
-		return lua_push_failure(L, (int)reply->status,
+	if (msg_status(reply))
+		return lua_push_failure(L, (int)msg_status(reply),
 			"the alias has not appeared in time");
 	memcpy(&holder, reply->data, sizeof(holder));
 	lua_pushinteger(L, (lua_Integer)holder);

@@ -46,12 +46,12 @@ answer(lua_State *L, struct lua_session *ls)
 	size_t size;
 	int r;
 
-	if (!m || !m->call || (m->flags & MSG_REPLIED) || ls->stashed ||
+	if (!m || !msg_call(m) || (m->flags & MSG_REPLIED) || ls->stashed ||
 		lua_isnil(L, -1))
 		return;
 	data = lua_check_data(L, lua_gettop(L), number, &size);
 	r = sched_reply(
-		ls->sched, m->call, EVD_STATUS_OK, data, (uint32_t)size);
+		ls->sched, msg_call(m), EVD_STATUS_OK, data, (uint32_t)size);
 	if (r)
 		luaL_error(L, "not enough memory for the reply");
 	m->flags |= MSG_REPLIED;

@@ -71,16 +71,16 @@ call_on(lua_State *L, int status, lua_KContext context)
 	(void)status, (void)context;
 	if (!reply)
 		return lua_push_failure(L, EVD_STATUS_CANCELLED, NULL);
-	if (!reply->status) {
+	if (!msg_status(reply)) {
 		lua_pushlstring(L, (const char *)reply->data, reply->size);
 		return 1;
 	}
 	lua_pushnil(L);
-	lua_pushstring(L, status_word((int)reply->status));
+	lua_pushstring(L, status_word((int)msg_status(reply)));
 	if (reply->size)
 		lua_pushlstring(L, (const char *)reply->data, reply->size);
 	else
-		lua_pushstring(L, status_text((int)reply->status));
+		lua_pushstring(L, status_text((int)msg_status(reply)));
 	return 3;
 }
 
@@ -88,7 +88,7 @@ call_on(lua_State *L, int status, lua_KContext context)
 static uint64_t
 deadline(const struct lua_session *ls)
 {
-	return ls->m ? ls->m->deadline_ns : 0;
+	return ls->m ? msg_deadline_ns(ls->m) : 0;
 }
 
 static int
@@ -156,7 +156,7 @@ send_call(lua_State *L)
 	}
 	m = plain ? lua_check_msg(L, 2, 3) : lua_check_event(L, 2, 3, &o);
 	m->to = to;
-	m->deadline_ns = deadline(ls);
+	msg_wide(m)->deadline_ns = deadline(ls);
 	return o.reply ? call_and_go_on(L, m, &o)
 		       : call_and_wait(L, m, o.timeout_ms);
 }
@@ -233,9 +233,9 @@ check_forwarded(lua_State *L, uint64_t call, struct forwarded *f)
 	}
 	if (!m)
 		luaL_error(L, "no event is being handled");
-	if (m->call && !(m->flags & MSG_REPLIED)) {
-		f->call = m->call;
-		f->deadline_ns = m->deadline_ns;
+	if (msg_call(m) && !(m->flags & MSG_REPLIED)) {
+		f->call = msg_call(m);
+		f->deadline_ns = msg_deadline_ns(m);
 	}
 }
 
@@ -293,7 +293,7 @@ send_forward(lua_State *L)
 	if (f.deferred)
 		deferred_remove(&ls->deferred, f.call);
 	else if (f.call)
-		ls->m->call = 0;
+		msg_uncall(ls->m);
 	lua_pushboolean(L, 1);
 	return 1;
 }
@@ -382,7 +382,7 @@ ask_all(lua_State *L, struct answers *a, const struct msg *m,
 		lua_rawgeti(L, 1, i + 1);
 		if (copy) {
 			copy->to = lua_check_to(L, lua_gettop(L));
-			copy->deadline_ns = deadline(ls);
+			msg_wide(copy)->deadline_ns = deadline(ls);
 		}
 		lua_pop(L, 1);
 		answers_ask(a, i, ls->session, copy, timeout_ms);

@@ -20,7 +20,7 @@ put_event(struct manage *m, const struct msg *e)
 	manage_put(out, e->from);
 	manage_put(out, e->size);
 	manage_put(out, e->attempt);
-	manage_put(out, e->call != 0);
+	manage_put(out, msg_call(e) != 0);
 	manage_put(out, (e->flags & MSG_URGENT) != 0);
 	manage_put_text(out, e->event, e->event_size);
 	manage_put_text(out, e->data, size);

@@ -202,11 +202,11 @@ add_call(const struct native *n, const struct msg *m, struct evd_message *event)
 {
 	uint64_t now = n->sched->now_ns;
 
-	if (!m->call)
+	if (!msg_call(m))
 		event->re = msg_extra(m)->re;
-	else if (m->deadline_ns)
+	else if (msg_deadline_ns(m))
 		event->left_ns =
-			m->deadline_ns > now ? m->deadline_ns - now : 1;
+			msg_deadline_ns(m) > now ? msg_deadline_ns(m) - now : 1;
 }
 
 static enum session_result
@@ -220,15 +220,15 @@ native_run(struct session *s, struct msg *m)
 		.event = m->event,
 		.id = m->id,
 		.from = m->from,
-		.call = m->call,
-		.late_ns = m->late_ns,
+		.call = msg_call(m),
+		.late_ns = msg_late_ns(m),
 		.urgent = m->flags & MSG_URGENT ? 1 : 0,
 		.due_ns = msg_due_ns(m),
 	};
 
 	if (m->event[0] == '_' && notice_is(m))
 		return run_notice(s, m);
-	if (m->call || call_notice_is_cancelled(m->event))
+	if (msg_call(m) || call_notice_is_cancelled(m->event))
 		add_call(n, m, &event);
 	if (!fn || (call_notice_is_cancelled(m->event) &&
 			   fn == n->image->plugin->fallback))
@@ -289,7 +289,7 @@ native_reply(struct session *s, uint64_t token, struct msg *reply)
 		.event = call->event,
 		.id = reply->id,
 		.from = reply->from,
-		.status = (int)reply->status,
+		.status = (int)msg_status(reply),
 		.re = call->call,
 	};
 	list_remove(&call->link);

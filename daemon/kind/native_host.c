@@ -334,7 +334,7 @@ native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 		msg_free(&n->sched->pool, m);
 		return -ENOMEM;
 	}
-	m->deadline_ns = native_deadline(n);
+	msg_wide(m)->deadline_ns = native_deadline(n);
 	r = session_call(
 		n->session, m, (uintptr_t)call, timeout_ms, &call->call);
 	if (!r) {
@@ -380,7 +380,7 @@ host_reply(struct evd_ctx *ctx, uint64_t call, int status, const void *data,
 	r = sched_reply(n->sched, call, status, data, (uint32_t)size);
 	if (r)
 		return r;
-	if (n->current && n->current->call == call)
+	if (n->current && msg_call(n->current) == call)
 		n->current->flags |= MSG_REPLIED;
 	else
 		deferred_remove(&n->deferred, call);
@@ -394,12 +394,12 @@ host_defer(struct evd_ctx *ctx)
 	struct msg *m = n->current;
 	uint64_t call;
 
-	if (!m || !m->call || (m->flags & MSG_REPLIED))
+	if (!m || !msg_call(m) || (m->flags & MSG_REPLIED))
 		return 0;
-	call = m->call;
+	call = msg_call(m);
 	/* Beyond the table's limit it is good, but dies with its deadline. */
-	(void)deferred_add(&n->deferred, call, m->deadline_ns);
-	m->call = 0;
+	(void)deferred_add(&n->deferred, call, msg_deadline_ns(m));
+	msg_uncall(m);
 	return call;
 }
 

@@ -169,7 +169,7 @@ is_reply_event(const char *event)
 uint64_t
 native_deadline(const struct native *n)
 {
-	return n->current ? n->current->deadline_ns : 0;
+	return n->current ? msg_deadline_ns(n->current) : 0;
 }
 
 int
@@ -264,9 +264,9 @@ find_forwarded(struct native *n, uint64_t wanted, uint64_t *call,
 			       : -ESRCH;
 	if (!m)
 		return -EINVAL;
-	if (m->call && !(m->flags & MSG_REPLIED)) {
-		*call = m->call;
-		*deadline_ns = m->deadline_ns;
+	if (msg_call(m) && !(m->flags & MSG_REPLIED)) {
+		*call = msg_call(m);
+		*deadline_ns = msg_deadline_ns(m);
 	}
 	return 0;
 }
@@ -293,7 +293,7 @@ native_forward(struct evd_ctx *ctx, const struct evd_send_args *args)
 	if (own.call)
 		deferred_remove(&n->deferred, call);
 	else if (call)
-		n->current->call = 0;
+		msg_uncall(n->current);
 	return 0;
 }
 
@@ -347,7 +347,7 @@ ask_all(struct native *n, struct native_gather *g, const struct msg *m,
 		if (copy) {
 			copy->to = alias_holder(&n->sched->kernel->aliases,
 				g->aliases[i], strlen(g->aliases[i]));
-			copy->deadline_ns = native_deadline(n);
+			msg_wide(copy)->deadline_ns = native_deadline(n);
 		}
 		answers_ask(g->answers, i, n->session, copy, timeout_ms);
 	}

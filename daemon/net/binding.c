@@ -21,10 +21,11 @@ left_ms(struct binding *b, const struct msg *m)
 {
 	uint64_t now, left;
 
-	if (!m->call || !m->deadline_ns)
+	if (!msg_call(m) || !msg_deadline_ns(m))
 		return 0;
 	now = clock_now(b->conn->loop->sched.kernel->clock);
-	left = m->deadline_ns > now ? (m->deadline_ns - now) / NS_PER_MS : 0;
+	left = msg_deadline_ns(m) > now ? (msg_deadline_ns(m) - now) / NS_PER_MS
+					: 0;
 	if (left > UINT32_MAX)
 		return 0;
 	return left ? (uint32_t)left : 1;
@@ -45,7 +46,7 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 		.id = m->id,
 		.from = m->from,
 		.attempt = m->attempt,
-		.late_ns = m->late_ns,
+		.late_ns = msg_late_ns(m),
 		.priority = m->flags & MSG_URGENT ? 1 : 0,
 		.deadline_ms = left_ms(b, m),
 		.due_ns = msg_due_ns(m),
@@ -64,7 +65,7 @@ deliver(struct binding *b, const struct msg *m)
 
 	if (!conn_takes_deliveries(b->conn))
 		return false;
-	if (m->call) {
+	if (msg_call(m)) {
 		handle = inbound_add(
 			b->conn, m, b->number, b->lease.delivered + 1);
 		if (!handle)
@@ -81,7 +82,7 @@ client_run(struct session *s, struct msg *m)
 
 	if (!lease_has_room(&b->lease) || !deliver(b, m))
 		return SESSION_HELD;
-	m->call = 0; /* answered through the handle */
+	msg_uncall(m); /* answered through the handle */
 	lease_add(&b->lease, m);
 	return SESSION_LEASED;
 }
@@ -260,9 +261,9 @@ copy_drop(struct sched *s, struct msg *m)
 {
 	static const char text[] = "the consumer went before it got the call";
 
-	if (m->call)
-		sched_reply(
-			s, m->call, EVD_STATUS_DIED, text, sizeof(text) - 1);
+	if (msg_call(m))
+		sched_reply(s, msg_call(m), EVD_STATUS_DIED, text,
+			sizeof(text) - 1);
 	msg_free(&s->pool, m);
 }
 
@@ -378,7 +379,7 @@ binding_granted(struct binding *b)
 void
 binding_note(struct conn *c, struct msg *m)
 {
-	struct binding *b = binding_of_token(c, m->seq);
+	struct binding *b = binding_of_token(c, msg_seq(m));
 
 	switch ((enum mail_note)m->handler) {
 	case MAIL_DELIVER:
@@ -391,7 +392,7 @@ binding_note(struct conn *c, struct msg *m)
 		return;
 	case MAIL_UNBOUND:
 		if (b)
-			binding_dismissed(c, b, (int)m->status, m->id);
+			binding_dismissed(c, b, (int)msg_status(m), m->id);
 		break;
 	case MAIL_ATTACHED:
 		if (b)
@@ -420,7 +421,7 @@ binding_note_new(const struct binding *b, int what)
 	m->handler = (uint16_t)what;
 	m->to = b->slot;
 	m->from = c->session->id;
-	m->seq = b->token;
+	msg_wide(m)->seq = b->token;
 	return m;
 }
 

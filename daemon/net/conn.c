@@ -165,8 +165,8 @@ conn_session_reply(struct session *s, uint64_t token, struct msg *reply)
 	if (reply->handler == CLAIM_REPLY_WAIT)
 		verb_found(&c->peer, token, reply);
 	else
-		conn_send_reply(
-			c, token, (int)reply->status, reply->data, reply->size);
+		conn_send_reply(c, token, (int)msg_status(reply), reply->data,
+			reply->size);
 }
 
 static void

@@ -48,8 +48,8 @@ inbound_add(struct conn *c, const struct msg *m, uint64_t binding,
 		slot->handle = 0;
 	}
 	slot->handle = handle;
-	slot->call = m->call;
-	slot->deadline_ns = m->deadline_ns;
+	slot->call = msg_call(m);
+	slot->deadline_ns = msg_deadline_ns(m);
 	slot->binding = binding;
 	slot->delivery = delivery;
 	c->last_handle = handle;

@@ -230,8 +230,8 @@ on_post(struct conn *c, const struct envelope *e)
 		post_failed(c, e, EVD_STATUS_NO_MEMORY, NULL);
 		return;
 	}
-	m->seq = e->seq;
-	m->level = e->level;
+	msg_wide(m)->seq = e->seq;
+	msg_wide(m)->level = e->level;
 	m->flags |= MSG_ACK;
 	if (!(e->flags & EVENTD__V1__ENVELOPE_FLAG__NO_WAIT))
 		m->flags |= MSG_MAY_PARK;

@@ -45,7 +45,7 @@ consumer_new(struct sched *s, const struct consumer_init *init)
 	if (!c->farewell)
 		return consumer_free(s, c);
 	c->farewell->to = init->conn;
-	c->farewell->seq = init->token;
+	msg_wide(c->farewell)->seq = init->token;
 	c->farewell->handler = MAIL_UNBOUND;
 	return c;
 }
@@ -101,7 +101,7 @@ consumer_dismiss(
 
 	consumer_remove(slot, c);
 	consumer_free(s, c);
-	farewell->status = (uint32_t)status;
+	msg_wide(farewell)->status = (uint32_t)status;
 	farewell->id = by;
 	sched_note(s, farewell);
 }
@@ -117,14 +117,14 @@ deliver_copy(struct sched *s, const struct consumer *c, const struct msg *m)
 	if (!copy)
 		return false;
 	copy->to = c->is.conn;
-	copy->seq = c->is.token;
+	msg_wide(copy)->seq = c->is.token;
 	copy->handler = MAIL_DELIVER;
 	copy->id = m->id;
-	copy->call = m->call;
+	msg_wide(copy)->call = msg_call(m);
 	copy->attempt = m->attempt;
-	copy->late_ns = m->late_ns;
-	copy->deadline_ns = m->deadline_ns;
-	copy->timer.due_ns = msg_due_ns(m);
+	msg_wide(copy)->late_ns = msg_late_ns(m);
+	msg_wide(copy)->deadline_ns = msg_deadline_ns(m);
+	msg_wide(copy)->due_ns = msg_due_ns(m);
 	sched_note(s, copy);
 	return true;
 }
@@ -152,7 +152,7 @@ mailslot_run(struct session *t, struct msg *m)
 	c = container_of(slot->consumers.next, struct consumer, link);
 	if (!lease_has_room(&c->lease) || !deliver(home_of(t), c, m))
 		return SESSION_HELD;
-	m->call = 0; /* whoever has the delivery answers it */
+	msg_uncall(m); /* whoever has the delivery answers it */
 	lease_add(&c->lease, m);
 	return SESSION_LEASED;
 }
@@ -224,7 +224,7 @@ static void
 mailslot_note(struct session *t, struct msg *m)
 {
 	struct mailslot *slot = t->state;
-	struct consumer *c = consumer_find(slot, m->from, m->seq);
+	struct consumer *c = consumer_find(slot, m->from, msg_seq(m));
 
 	switch ((enum mail_note)m->handler) {
 	case MAIL_SETTLED:
@@ -234,7 +234,7 @@ mailslot_note(struct session *t, struct msg *m)
 		}
 		break;
 	case MAIL_DETACH:
-		mailslot_detach(t, m->from, m->seq);
+		mailslot_detach(t, m->from, msg_seq(m));
 		break;
 	case MAIL_DELIVER:
 	case MAIL_UNBOUND:
@@ -259,7 +259,7 @@ mailslot_cancelled(struct session *t, uint64_t call)
 	if (!m)
 		return false;
 	m->to = to->conn;
-	m->seq = to->token;
+	msg_wide(m)->seq = to->token;
 	m->id = call;
 	m->handler = MAIL_CANCELLED;
 	sched_note(s, m);
@@ -375,7 +375,7 @@ line_up(struct mailslot *slot, struct consumer *c)
 	if (!c->welcome)
 		return false;
 	c->welcome->to = c->is.conn;
-	c->welcome->seq = c->is.token;
+	msg_wide(c->welcome)->seq = c->is.token;
 	c->welcome->handler = MAIL_ATTACHED;
 	list_append(&slot->waiting, &c->link);
 	return true;

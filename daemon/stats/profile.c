@@ -262,8 +262,8 @@ on_ran(struct sched *s, struct session *t, struct msg *m, int result)
 	row->own += now - begin;
 	if (m->stamp && m->stamp < begin)
 		add_wait(row, begin - m->stamp);
-	if (m->late_ns)
-		add_late(row, m->late_ns);
+	if (msg_late_ns(m))
+		add_late(row, msg_late_ns(m));
 	m->stamp = begin;
 	if (result != SESSION_WAIT && result != SESSION_LEASED)
 		row->whole += now - begin;

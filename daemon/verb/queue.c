@@ -142,7 +142,7 @@ put_event(struct gather *g, struct session *t, const struct msg *m)
 	e->event = gather_string(g, m->event);
 	e->from = m->from;
 	e->size = m->size;
-	e->call = m->call != 0;
+	e->call = msg_call(m) != 0;
 	e->attempt = m->attempt;
 	e->urgent = m->flags & MSG_URGENT;
 	if (!e->event || (may_manage(g, t) && !put_payload(g, e, m)))

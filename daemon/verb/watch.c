@@ -46,8 +46,8 @@ verb_found(struct peer *p, uint64_t id, const struct msg *reply)
 	Eventd__V1__Response response = EVENTD__V1__RESPONSE__INIT;
 	Eventd__V1__Found found = EVENTD__V1__FOUND__INIT;
 
-	if (reply->status) {
-		verb_refuse(p, id, (int)reply->status,
+	if (msg_status(reply)) {
+		verb_refuse(p, id, (int)msg_status(reply),
 			"the alias has not appeared in time");
 		return;
 	}

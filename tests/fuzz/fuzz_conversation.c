@@ -79,16 +79,16 @@ fake_run(struct session *s, struct msg *m)
 		t->held = m;
 		return SESSION_WAIT;
 	case 'd':
-		t->deferred = m->call;
-		m->call = 0;
+		t->deferred = msg_call(m);
+		msg_uncall(m);
 		return SESSION_DONE;
 	case 'c':
 		return SESSION_CRASHED;
 	case 'u':
 		return SESSION_UNHANDLED;
 	default:
-		if (m->call)
-			sched_reply(&t->loops[0].sched, m->call, 0, m->data,
+		if (msg_call(m))
+			sched_reply(&t->loops[0].sched, msg_call(m), 0, m->data,
 				m->size);
 		m->flags |= MSG_REPLIED;
 		return SESSION_DONE;

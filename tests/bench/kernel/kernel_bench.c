@@ -116,7 +116,7 @@ driver_reply(struct session *s, uint64_t token, struct msg *reply)
 
 	(void)token;
 	rig_clock(rig);
-	rig->status = (int)reply->status;
+	rig->status = (int)msg_status(reply);
 	snprintf(rig->answer, sizeof rig->answer, "%.*s", (int)reply->size,
 		(const char *)reply->data);
 	rig_stop(rig);

@@ -52,9 +52,10 @@ crowd_send(struct crowd *c, struct actor *a)
 
 	if (n % STRESS_ACK_EVERY == 3) {
 		m->flags |= MSG_ACK;
-		m->level = (n / STRESS_ACK_EVERY) % 2 ? MSG_LEVEL_HANDLED
-						      : MSG_LEVEL_ACCEPTED;
-		m->seq = n;
+		msg_wide(m)->level = (n / STRESS_ACK_EVERY) % 2
+					     ? MSG_LEVEL_HANDLED
+					     : MSG_LEVEL_ACCEPTED;
+		msg_wide(m)->seq = n;
 	}
 	if (n % STRESS_CALL_EVERY == 5)
 		r = session_call(a->session, m, 1, 600000, NULL);

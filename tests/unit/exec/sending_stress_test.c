@@ -95,9 +95,9 @@ forward(struct crowd *c, struct actor *a, struct msg *m, uint64_t number)
 	struct msg *on = msg_of(
 		a, &c->actors[(a->limit + 5) % ACTORS], number | FORWARDED);
 
-	if (session_forward(a->session, m->call, m->deadline_ns, on))
+	if (session_forward(a->session, msg_call(m), msg_deadline_ns(m), on))
 		abort();
-	m->call = 0;
+	msg_uncall(m);
 }
 
 static void
@@ -116,7 +116,7 @@ on_run(struct actor *a, struct msg *m)
 		check_done(c, a);
 	} else if (m->flags & MSG_EXTRA) {
 		a->n++;
-	} else if (m->call && number % 4 == 1 && !(number & FORWARDED)) {
+	} else if (msg_call(m) && number % 4 == 1 && !(number & FORWARDED)) {
 		forward(c, a, m, number);
 	}
 }

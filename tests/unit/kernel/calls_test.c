@@ -92,7 +92,8 @@ test_a_chain_has_the_calls_of_one_caller(void **state)
 static enum session_result
 echo(struct fake *fake, struct msg *m)
 {
-	assert_int_equal(sched_reply(fake->sched, m->call, 0, "hello", 5), 0);
+	assert_int_equal(
+		sched_reply(fake->sched, msg_call(m), 0, "hello", 5), 0);
 	m->flags |= MSG_REPLIED;
 	return SESSION_DONE;
 }
@@ -100,8 +101,8 @@ echo(struct fake *fake, struct msg *m)
 static enum session_result
 answer_error(struct fake *fake, struct msg *m)
 {
-	assert_int_equal(sched_reply(fake->sched, m->call, EVD_STATUS_HANDLER,
-				 "no such disk", 12),
+	assert_int_equal(sched_reply(fake->sched, msg_call(m),
+				 EVD_STATUS_HANDLER, "no such disk", 12),
 		0);
 	m->flags |= MSG_REPLIED;
 	return SESSION_DONE;

@@ -249,7 +249,7 @@ note_found(struct fake *fake, uint64_t token, struct msg *reply)
 {
 	(void)token;
 	assert_int_equal(reply->handler, CLAIM_REPLY_WAIT);
-	if (!reply->status)
+	if (!msg_status(reply))
 		memcpy(&fake->number, reply->data, sizeof(fake->number));
 }
 

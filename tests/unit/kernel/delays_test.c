@@ -62,7 +62,7 @@ alarm_to(struct fake *to, const char *event, uint64_t at_ns, uint64_t repeat_ns)
 static enum session_result
 note_late(struct fake *fake, struct msg *m)
 {
-	fake->number = m->late_ns;
+	fake->number = msg_late_ns(m);
 	return SESSION_DONE;
 }
 

@@ -75,7 +75,7 @@ on_reply(struct session *s, uint64_t token, struct msg *reply)
 	assert_true(fake->alive);
 	fake->n_replies++;
 	trace(fake, "reply%" PRIu64 "=%s:%.*s", token,
-		fixture_word((int)reply->status), (int)reply->size,
+		fixture_word((int)msg_status(reply)), (int)reply->size,
 		(const char *)reply->data);
 	if (fake->on_reply)
 		fake->on_reply(fake, token, reply);
@@ -405,8 +405,8 @@ fixture_post_ack(struct fake *from, const struct fake *to, const char *event,
 	struct msg *m = fixture_msg(from->sched, to, event);
 
 	m->from = from->id;
-	m->seq = seq;
-	m->level = (uint8_t)level;
+	msg_wide(m)->seq = seq;
+	msg_wide(m)->level = level;
 	m->flags |= MSG_ACK | flags;
 	assert_int_equal(sched_post(from->sched, m), 0);
 }
@@ -438,8 +438,8 @@ fixture_send(struct fake *from, struct msg *m, uint64_t seq,
 	enum msg_level level, uint8_t flags)
 {
 	m->from = from->id;
-	m->seq = seq;
-	m->level = (uint8_t)level;
+	msg_wide(m)->seq = seq;
+	msg_wide(m)->level = level;
 	m->flags |= MSG_ACK | flags;
 	assert_int_equal(sched_post(from->sched, m), 0);
 }
@@ -502,8 +502,7 @@ in_transit(const struct sched *s)
 {
 	uint64_t n = 0;
 
-	for (const struct msg *batch = s->inbox; batch;
-		batch = (const struct msg *)batch->timer.link)
+	for (const struct msg *batch = s->inbox; batch; batch = batch->batch)
 		n += count_admitted(batch);
 	for (unsigned i = 0; i < s->kernel->n_scheds; i++)
 		n += count_admitted(s->outbox[i].head);

@@ -100,14 +100,14 @@ do_post(struct world *w, struct fake *from, struct fake *to)
 	if (roll(w, 2)) {
 		deed->ack = true;
 		m->flags |= MSG_ACK;
-		m->seq = w->n_deeds;
-		m->level = (uint8_t)roll(w, 4);
+		msg_wide(m)->seq = w->n_deeds;
+		msg_wide(m)->level = (uint8_t)roll(w, 4);
 		if (roll(w, 2))
 			m->flags |= MSG_MAY_PARK;
 	}
 	if (roll(w, 3) == 0) {
 		deed->call = true;
-		m->deadline_ns =
+		msg_wide(m)->deadline_ns =
 			roll(w, 4) ? 0 : s->now_ns + roll(w, 100) * NS_PER_MS;
 		if (session_call(from->session, m, w->n_deeds,
 			    (uint32_t)roll(w, 200), &deed->id)) {

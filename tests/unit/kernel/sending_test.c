@@ -44,7 +44,7 @@ ask_other(struct fake *fake, struct msg *m)
 {
 	struct msg *ask = fixture_msg(fake->sched, fake->other, "ask");
 
-	ask->deadline_ns = m->deadline_ns;
+	msg_wide(ask)->deadline_ns = msg_deadline_ns(m);
 	fake->held[fake->n_held++] = m;
 	assert_int_equal(session_call(fake->session, ask, 7, 60000, NULL), 0);
 	return SESSION_WAIT;
@@ -81,7 +81,7 @@ test_a_nested_call_has_what_is_left_of_the_deadline(void **state)
 	/* C answers at last: nobody takes it for another call's reply */
 	assert_int_equal(fixture_call(b, c, "next", 8, 1000), 0);
 	fixture_run(f);
-	sched_reply(c->sched, c->held[0]->call, 0, "late", 4);
+	sched_reply(c->sched, msg_call(c->held[0]), 0, "late", 4);
 	c->held[0]->flags |= MSG_REPLIED;
 	c->on_run = NULL;
 	fake_done(c, 0);
@@ -96,7 +96,7 @@ test_without_time_left_nothing_is_asked(void **state)
 	struct fake *a = fake_new(f, 0, NULL), *b = receiver(f, NULL);
 	struct msg *m = fixture_msg(a->sched, b, "x");
 
-	m->deadline_ns = a->sched->now_ns;
+	msg_wide(m)->deadline_ns = a->sched->now_ns;
 	assert_int_equal(session_call(a->session, m, 1, 60000, NULL), 0);
 	fixture_advance(f, 1);
 	assert_string_equal(
@@ -112,7 +112,7 @@ test_a_longer_deadline_above_does_not_lengthen_one(void **state)
 	struct msg *m = fixture_msg(a->sched, b, "x");
 
 	b->on_run = fake_wait;
-	m->deadline_ns = a->sched->now_ns + 60ull * NS_PER_S;
+	msg_wide(m)->deadline_ns = a->sched->now_ns + 60ull * NS_PER_S;
 	assert_int_equal(session_call(a->session, m, 1, 100, NULL), 0);
 	fixture_advance(f, 110);
 	assert_string_equal(
@@ -169,7 +169,7 @@ test_after_a_cancel_no_reply_comes(void **state)
 static bool
 on_cancelled(struct fake *fake, uint64_t call)
 {
-	return fake->n_held && fake->held[0]->call == call;
+	return fake->n_held && msg_call(fake->held[0]) == call;
 }
 
 static void
@@ -193,7 +193,7 @@ test_who_handles_a_cancelled_call_is_told(void **state)
 static enum session_result
 lease_calls(struct fake *fake, struct msg *m)
 {
-	return m->call ? fake_lease(fake, m) : SESSION_HELD;
+	return msg_call(m) ? fake_lease(fake, m) : SESSION_HELD;
 }
 
 /* Marks of calls that had been handled are not kept. */
@@ -256,16 +256,17 @@ forward(struct fake *fake, struct msg *m)
 	struct msg *on = fixture_msg(fake->sched, fake->other, "forwarded");
 
 	on->from = m->from;
-	assert_int_equal(
-		session_forward(fake->session, m->call, m->deadline_ns, on), 0);
-	m->call = 0;
+	assert_int_equal(session_forward(fake->session, msg_call(m),
+				 msg_deadline_ns(m), on),
+		0);
+	msg_uncall(m);
 	return SESSION_DONE;
 }
 
 static enum session_result
 answer_late(struct fake *fake, struct msg *m)
 {
-	fake->number = m->deadline_ns;
+	fake->number = msg_deadline_ns(m);
 	return fake_wait(fake, m);
 }
 
@@ -284,7 +285,7 @@ test_the_reply_to_a_forwarded_call_finds_its_caller(void **state)
 	assert_string_equal(after(f, c), "forwarded");
 	assert_string_equal(fake_trace(a), "");
 	assert_int_equal(c->number, deadline); /* B26 */
-	sched_reply(c->sched, c->held[0]->call, 0, "hello", 5);
+	sched_reply(c->sched, msg_call(c->held[0]), 0, "hello", 5);
 	c->held[0]->flags |= MSG_REPLIED;
 	fake_done(c, 0);
 	assert_string_equal(after(f, a), "reply1=ok:hello");
@@ -341,7 +342,8 @@ test_a_call_forwarded_to_nobody_stays(void **state)
 	fixture_run(f);
 	on = fixture_msg(b->sched, b, "y");
 	on->to = UINT64_MAX;
-	assert_int_equal(session_forward(b->session, b->held[0]->call, 0, on),
+	assert_int_equal(
+		session_forward(b->session, msg_call(b->held[0]), 0, on),
 		SCHED_E_NO_SESSION);
 	msg_free(&b->sched->pool, on);
 	fake_done(b, 0);

@@ -259,7 +259,7 @@ static enum session_result
 note_due(struct fake *fake, struct msg *m)
 {
 	fake->number = msg_due_ns(m);
-	fake->call = m->late_ns;
+	fake->call = msg_late_ns(m);
 	return SESSION_DONE;
 }
 

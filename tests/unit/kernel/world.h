@@ -165,13 +165,13 @@ actor_forward(struct world *w, struct fake *fake, struct msg *m)
 	struct fake *to = some_actor(w);
 	struct msg *on;
 
-	if (!m->call || (m->flags & MSG_REPLIED) || !to || to == fake)
+	if (!msg_call(m) || (m->flags & MSG_REPLIED) || !to || to == fake)
 		return;
 	on = fixture_msg(fake->sched, to, "r");
-	if (session_forward(fake->session, m->call, m->deadline_ns, on))
+	if (session_forward(fake->session, msg_call(m), msg_deadline_ns(m), on))
 		msg_free(&fake->sched->pool, on);
 	else
-		m->call = 0;
+		msg_uncall(m);
 }
 
 static enum session_result
@@ -210,8 +210,8 @@ actor_on_run(struct fake *fake, struct msg *m)
 	case 6:
 		return SESSION_UNHANDLED;
 	case 7:
-		if (m->call && !(m->flags & MSG_REPLIED)) {
-			sched_reply(fake->sched, m->call, 0, "yes", 3);
+		if (msg_call(m) && !(m->flags & MSG_REPLIED)) {
+			sched_reply(fake->sched, msg_call(m), 0, "yes", 3);
 			m->flags |= MSG_REPLIED;
 		}
 		break;

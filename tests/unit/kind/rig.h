@@ -75,10 +75,10 @@ probe_run(struct session *s, struct msg *m)
 	rig_copy(rig->data, m);
 	snprintf(rig->all + n, sizeof(rig->all) - n, "%s ", rig->data);
 	if (strcmp(m->event, "hold") == 0) {
-		rig->held = m->call;
-		m->call = 0;
+		rig->held = msg_call(m);
+		msg_uncall(m);
 	} else if (strcmp(m->event, "echo") == 0) {
-		sched_reply(&rig->s, m->call, 0, m->data, m->size);
+		sched_reply(&rig->s, msg_call(m), 0, m->data, m->size);
 		m->flags |= MSG_REPLIED;
 	}
 	return SESSION_DONE;
@@ -91,7 +91,7 @@ probe_reply(struct session *s, uint64_t token, struct msg *reply)
 
 	(void)token;
 	rig->n_replies++;
-	rig->status = reply->status;
+	rig->status = msg_status(reply);
 	rig_copy(rig->reply, reply);
 }
 

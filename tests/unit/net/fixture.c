@@ -29,14 +29,14 @@ fake_run(struct session *s, struct msg *m)
 		return SESSION_DONE;
 	fake->n_run++;
 	snprintf(fake->last, sizeof(fake->last), "%s", m->event);
-	if (!strcmp(m->event, "echo") && m->call) {
-		sched_reply(
-			atomic_load(&s->home), m->call, 0, m->data, m->size);
+	if (!strcmp(m->event, "echo") && msg_call(m)) {
+		sched_reply(atomic_load(&s->home), msg_call(m), 0, m->data,
+			m->size);
 		m->flags |= MSG_REPLIED;
 	} else if (!strcmp(m->event, "defer")) {
-		fake->call = m->call;
-		fake->calls[fake->n_calls++ % 128] = m->call;
-		m->call = 0; /* answered by the test */
+		fake->call = msg_call(m);
+		fake->calls[fake->n_calls++ % 128] = msg_call(m);
+		msg_uncall(m); /* answered by the test */
 	} else if (!strcmp(m->event, "wait")) {
 		fake->held = m;
 		return SESSION_WAIT;

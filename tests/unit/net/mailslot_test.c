@@ -384,8 +384,8 @@ test_a_note_to_nobody_answers_its_call(void **state)
 
 	assert_non_null(m);
 	m->to = SESSION_SLOT_MASK;
-	assert_int_equal(
-		session_call(rig_conn(rig, FAR)->session, NULL, 5, 0, &m->call),
+	assert_int_equal(session_call(rig_conn(rig, FAR)->session, NULL, 5, 0,
+				 &msg_wide(m)->call),
 		0);
 	sched_note(s, m);
 	client_expect_reply(caller, 5, EVD_STATUS_DIED, NULL);

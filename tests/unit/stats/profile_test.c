@@ -206,10 +206,10 @@ test_lateness(void **state)
 	struct msg *m = fixture_msg(a->sched, a, "e1");
 
 	profile_set_all(&f->scheds[0], true);
-	m->late_ns = 20;
+	msg_wide(m)->late_ns = 20;
 	assert_int_equal(sched_post(a->sched, m), 0);
 	m = fixture_msg(a->sched, a, "e1");
-	m->late_ns = 50;
+	msg_wide(m)->late_ns = 50;
 	assert_int_equal(sched_post(a->sched, m), 0);
 	fixture_run(f);
 	assert_int_equal(row(a, "e1")->n_late, 2);
