@@ -98,6 +98,7 @@ evd__binding_free(struct evd *c, struct binding *b)
 	c->bindings[b->number] = NULL;
 	c->n_bindings--;
 	free(b->alias);
+	free(b->overflow);
 	free(b);
 }
 
@@ -195,6 +196,36 @@ evd__on_unbound(
 	return true;
 }
 
+bool
+evd__on_gap(struct evd *c, struct evd_event *ev, const Eventd__V1__Gap *gap)
+{
+	struct binding *b = evd__binding(c, gap->binding);
+	char *z = ev == &c->cur ? c->alias_z : c->alias_q;
+
+	if (!b)
+		return false;
+	evd__event_init(c, ev, EVD_GAP);
+	memcpy(z, b->alias, strlen(b->alias) + 1);
+	ev->alias_z = z;
+	ev->binding = b->number;
+	ev->value = gap->from;
+	ev->number = gap->to;
+	ev->lost = gap->count;
+	return true;
+}
+
+uint64_t
+evd_event_gap_from(const struct evd_event *event)
+{
+	return event->type == EVD_GAP ? event->value : 0;
+}
+
+uint64_t
+evd_event_gap_to(const struct evd_event *event)
+{
+	return event->type == EVD_GAP ? event->number : 0;
+}
+
 /* ---- settling ---- */
 
 static void
@@ -272,10 +303,17 @@ evd_settle(struct evd *c, const struct evd_event *event)
 
 void
 evd__bind_request(const struct binding *b, Eventd__V1__Request *request,
-	Eventd__V1__Bind *bind)
+	Eventd__V1__Bind *bind, Eventd__V1__Mailbox *box)
 {
 	eventd__v1__request__init(request);
 	eventd__v1__bind__init(bind);
+	eventd__v1__mailbox__init(box);
+	if (b->overflow)
+		box->overflow = b->overflow;
+	box->max_events = b->max_events;
+	box->max_bytes = b->max_bytes;
+	if (b->has_box)
+		bind->mailbox = box;
 	bind->alias = b->alias;
 	bind->binding = b->number;
 	bind->window_events = b->window_events;
@@ -319,7 +357,15 @@ bind_prepare(struct evd *c, const char *alias,
 	b->window_bytes = opt->window_bytes;
 	b->if_taken = opt->if_taken;
 	b->allow_replace = opt->allow_replace != 0;
-	return b;
+	b->max_events = opt->max_events;
+	b->max_bytes = opt->max_bytes;
+	b->overflow = opt->overflow ? strdup(opt->overflow) : NULL;
+	b->has_box = opt->overflow || opt->max_events || opt->max_bytes;
+	if (!opt->overflow || b->overflow)
+		return b;
+	evd__binding_free(c, b);
+	*r = evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
+	return NULL;
 }
 
 int
@@ -329,6 +375,7 @@ evd_bind_opt(
 	struct evd_bind_options opt;
 	Eventd__V1__Request request;
 	Eventd__V1__Bind bind;
+	Eventd__V1__Mailbox box;
 	struct binding *b;
 	uint32_t number;
 	int r;
@@ -338,7 +385,7 @@ evd_bind_opt(
 	if (!b)
 		return r;
 	number = b->number;
-	evd__bind_request(b, &request, &bind);
+	evd__bind_request(b, &request, &bind, &box);
 	r = evd__request_until(
 		c, &request, number, NULL, evd__deadline(c, opt.timeout_ms));
 	b = evd__binding(c, number);
@@ -369,6 +416,7 @@ evd_bind_opt_start(
 	struct evd_bind_options opt;
 	Eventd__V1__Request request;
 	Eventd__V1__Bind bind;
+	Eventd__V1__Mailbox box;
 	struct binding *b;
 	int64_t number;
 	int r;
@@ -377,7 +425,7 @@ evd_bind_opt_start(
 	b = bind_prepare(c, alias, bind_options(from, &opt), &r);
 	if (!b)
 		return r;
-	evd__bind_request(b, &request, &bind);
+	evd__bind_request(b, &request, &bind, &box);
 	number = evd__request_send(c, &request, b->number, REQUEST_ASYNC);
 	if (number < 0)
 		evd__binding_free(c, b);

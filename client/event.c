@@ -255,9 +255,10 @@ evd_event_type_name(int type)
 		[EVD_CALL_CANCELLED] = "call-cancelled",
 		[EVD_DOWN] = "down",
 		[EVD_NAME] = "name",
+		[EVD_GAP] = "gap",
 	};
 
-	if (type < EVD_DELIVERY || type > EVD_NAME || !names[type])
+	if (type < EVD_DELIVERY || type > EVD_GAP || !names[type])
 		return "unknown";
 	return names[type];
 }

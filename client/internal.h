@@ -102,7 +102,10 @@ struct binding {
 	char *alias;
 	uint32_t number, serial;
 	bool bound;
-	bool allow_replace;
+	bool allow_replace, has_box;
+	char *overflow; /* owned, or NULL */
+	uint32_t max_events;
+	uint64_t max_bytes;
 	uint32_t if_taken;                      /* enum evd_if_taken */
 	uint32_t window_events, granted_events; /* asked, granted */
 	uint64_t window_bytes, granted_bytes;
@@ -399,11 +402,13 @@ void evd__rebind(struct evd *c); /* bind and resolve all again */
 /* Unbind @number, whoever answers. */
 void evd__unbind_abandoned(struct evd *c, uint64_t number);
 void evd__bind_request(const struct binding *b, Eventd__V1__Request *request,
-	Eventd__V1__Bind *bind);
+	Eventd__V1__Bind *bind, Eventd__V1__Mailbox *box);
 
 /* ---- watch ---- */
 bool evd__on_down(
 	struct evd *c, struct evd_event *ev, const Eventd__V1__Down *down);
+bool evd__on_gap(
+	struct evd *c, struct evd_event *ev, const Eventd__V1__Gap *gap);
 bool evd__on_name(struct evd *c, struct evd_event *ev,
 	const Eventd__V1__NameChange *name);
 /* The daemon's number of a watch; returns the user's, 0 if it is gone. */

@@ -476,8 +476,9 @@ rebind_one(struct evd *c, const struct binding *b)
 	enum request_mode mode = b->if_taken ? REQUEST_LATER : REQUEST_AGAIN;
 	Eventd__V1__Request request;
 	Eventd__V1__Bind bind;
+	Eventd__V1__Mailbox box;
 
-	evd__bind_request(b, &request, &bind);
+	evd__bind_request(b, &request, &bind, &box);
 	if (evd__request_send(c, &request, b->number, mode) > 0 &&
 		mode == REQUEST_AGAIN)
 		c->rebinding++;

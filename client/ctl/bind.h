@@ -9,17 +9,18 @@
 
 struct bind {
 	struct ctl *ctl;
-	const char *exec;    /* --exec, or NULL */
-	const char *reply;   /* --reply-with, or NULL */
-	const char *forward; /* --forward, or NULL */
-	bool counted;        /* --count */
-	uint64_t left;       /* events until the end, if counted */
-	int signal_fd;       /* -1: not made */
-	sigset_t old_mask;   /* before signal_fd was made */
-	int stop_signal;     /* 0: none came */
-	FILE *out;           /* where ctl->out went, which gathers now */
-	char *text;          /* what was gathered ... */
-	size_t size;         /* ... at the last flush */
+	const char *exec;            /* --exec, or NULL */
+	const char *reply;           /* --reply-with, or NULL */
+	const char *forward;         /* --forward, or NULL */
+	struct evd_bind_options opt; /* of every alias */
+	bool counted;                /* --count */
+	uint64_t left;               /* events until the end, if counted */
+	int signal_fd;               /* -1: not made */
+	sigset_t old_mask;           /* before signal_fd was made */
+	int stop_signal;             /* 0: none came */
+	FILE *out;   /* where ctl->out went, which gathers now */
+	char *text;  /* what was gathered ... */
+	size_t size; /* ... at the last flush */
 };
 
 /* A command that ran. */
@@ -58,5 +59,7 @@ const char *outcome_text(
 	const struct outcome *outcome, char *text, size_t size);
 
 /* Print @event; @outcome as well if not NULL. */
+/* That events were dropped. 0, or an exit code. */
+int bind_print_gap(struct bind *b, const struct evd_event *event);
 void bind_print(struct bind *b, const struct evd_event *event,
 	const struct outcome *outcome);

@@ -1,4 +1,5 @@
 /* How bind shows an event: see bind.h. One thread. */
+#include <inttypes.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -102,4 +103,27 @@ bind_print(struct bind *b, const struct evd_event *event,
 		print_raw(b, event);
 	else
 		print_line(b, event);
+}
+
+int
+bind_print_gap(struct bind *b, const struct evd_event *event)
+{
+	struct json *j = &b->ctl->json;
+
+	if (!b->ctl->as_json) {
+		ctl_note(b->ctl,
+			"%s: %" PRIu64 " events were dropped, %" PRIu64
+			" to %" PRIu64,
+			evd_event_alias(event), evd_event_lost(event),
+			evd_event_gap_from(event), evd_event_gap_to(event));
+		return 0;
+	}
+	json_object(j, NULL);
+	json_string(j, "alias", evd_event_alias(event));
+	json_uint(j, "dropped", evd_event_lost(event));
+	json_id(j, "first", evd_event_gap_from(event));
+	json_id(j, "last", evd_event_gap_to(event));
+	json_object_end(j);
+	json_line_end(j);
+	return bind_output_flush(b);
 }

@@ -167,6 +167,8 @@ on_event(struct bind *b, const struct evd_event *event)
 	case EVD_POST_FAILED:
 		ctl_note(b->ctl, "%s: %s", b->forward, evd_event_text(event));
 		return 0;
+	case EVD_GAP:
+		return bind_print_gap(b, event);
 	case EVD_CALL_CANCELLED:
 		ctl_detail(b->ctl, "a caller waits no more");
 		return 0;
@@ -245,16 +247,10 @@ loop(struct bind *b)
 static int
 bind_all(struct bind *b)
 {
-	const char *alias, *if_taken = ctl_value(b->ctl, OPT_IF_TAKEN);
-	struct evd_bind_options opt = {
-		.size = sizeof(opt),
-		.allow_replace = ctl_has(b->ctl, OPT_ALLOW_REPLACE),
-	};
+	struct evd_bind_options opt = b->opt;
+	const char *alias;
 	uint32_t window = 0;
 
-	if (if_taken)
-		opt.if_taken = (uint32_t)values_index(
-			option_specs[OPT_IF_TAKEN].values, if_taken);
 	if (b->counted)
 		window = b->left < MAX_WINDOW ? (uint32_t)b->left : MAX_WINDOW;
 	if (b->exec)
@@ -288,6 +284,25 @@ finish(struct bind *b)
 }
 
 static int
+read_options(struct bind *b, struct evd_bind_options *opt)
+{
+	const char *if_taken = ctl_value(b->ctl, OPT_IF_TAKEN);
+	uint64_t events = 0;
+	int r = ctl_count(b->ctl, OPT_MAX_EVENTS, &events);
+
+	*opt = (struct evd_bind_options){
+		.size = sizeof(*opt),
+		.allow_replace = ctl_has(b->ctl, OPT_ALLOW_REPLACE),
+		.overflow = ctl_value(b->ctl, OPT_OVERFLOW),
+	};
+	if (if_taken)
+		opt->if_taken = (uint32_t)values_index(
+			option_specs[OPT_IF_TAKEN].values, if_taken);
+	opt->max_events = events < UINT32_MAX ? (uint32_t)events : UINT32_MAX;
+	return r ? r : ctl_count(b->ctl, OPT_MAX_BYTES, &opt->max_bytes);
+}
+
+static int
 check_options(struct bind *b)
 {
 	const char *alias, *name = ctl_value(b->ctl, OPT_NAME);
@@ -315,7 +330,8 @@ check_options(struct bind *b)
 		return ctl_usage(
 			b->ctl, "--name takes 1 to %d bytes", EVD_NAME_MAX);
 	b->counted = ctl_has(b->ctl, OPT_COUNT);
-	return ctl_count(b->ctl, OPT_COUNT, &b->left);
+	r = read_options(b, &b->opt);
+	return r ? r : ctl_count(b->ctl, OPT_COUNT, &b->left);
 }
 
 static int

@@ -27,6 +27,12 @@ struct mailbox_cursor {
 
 struct aside;
 
+/* Events that its overflow dropped and that its session is not told of yet. */
+struct mailbox_gap {
+	uint64_t from, to, n; /* ids, first and last; how many */
+	bool on_way;          /* a `_gap` waits in the control lane */
+};
+
 /* What few mailboxes use, made at the first use. */
 struct mailbox_rare {
 	struct msg *urgent;        /* the last urgent one of admitted */
@@ -34,6 +40,7 @@ struct mailbox_rare {
 	struct msg_queue stash;
 	uint32_t n_stashed;
 	struct aside *aside; /* its session's, see aside.h; or NULL */
+	struct mailbox_gap gap;
 };
 
 struct mailbox {

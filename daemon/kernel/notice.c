@@ -8,11 +8,12 @@ const char notice_down[] = "_down";
 const char notice_name[] = "_name";
 const char notice_alias[] = "_alias";
 const char notice_child[] = "_child";
+const char notice_gap[] = "_gap";
 const char notice_high_water[] = "_high_water";
 const char notice_low_water[] = "_low_water";
 
 struct head {
-	uint64_t watch, session, lost;
+	uint64_t watch, session, lost, from, to;
 	uint8_t up;
 };
 
@@ -38,6 +39,8 @@ notice_new(struct msg_pool *p, const char *event, const struct notice *n)
 		.watch = n->watch,
 		.session = n->session,
 		.lost = n->lost,
+		.from = n->from,
+		.to = n->to,
 		.up = n->up,
 	};
 	struct msg *m = msg_new(
@@ -66,6 +69,7 @@ notice_is_name(const char *event)
 {
 	return !strcmp(event, notice_down) || !strcmp(event, notice_name) ||
 	       !strcmp(event, notice_alias) || !strcmp(event, notice_child) ||
+	       !strcmp(event, notice_gap) ||
 	       !strcmp(event, notice_high_water) ||
 	       !strcmp(event, notice_low_water);
 }
@@ -74,13 +78,27 @@ bool
 notice_is(const struct msg *m)
 {
 	return m->event == notice_down || m->event == notice_name ||
-	       m->event == notice_alias || m->event == notice_child;
+	       m->event == notice_alias || m->event == notice_child ||
+	       m->event == notice_gap;
 }
 
 bool
 notice_is_text(const struct msg *m)
 {
 	return m->event == notice_high_water || m->event == notice_low_water;
+}
+
+void
+notice_widen(struct msg *m, uint64_t from, uint64_t to, uint64_t lost)
+{
+	struct head head;
+
+	memcpy(&head, m->data, sizeof(head));
+	if (!head.lost)
+		head.from = from;
+	head.to = to;
+	head.lost += lost;
+	memcpy(m->data, &head, sizeof(head));
 }
 
 void
@@ -92,6 +110,8 @@ notice_read(const struct msg *m, struct notice *n)
 	n->watch = head.watch;
 	n->session = head.session;
 	n->lost = head.lost;
+	n->from = head.from;
+	n->to = head.to;
 	n->up = head.up;
 	n->alias = (const char *)m->data + sizeof(head);
 	n->reason = n->alias + strlen(n->alias) + 1;

@@ -11,8 +11,10 @@ struct msg_pool;
 struct notice {
 	uint64_t watch;   /* number of the watch it answers; 0: of none */
 	uint64_t session; /* whom it is about; 0: nobody */
-	uint64_t lost;    /* notices of this watch that were left out before */
-	bool up;          /* a name: it has appeared, or is held now */
+	uint64_t lost;    /* notices of this watch that were left out before; or
+			   * events that were dropped */
+	uint64_t from, to; /* the first and the last of those events */
+	bool up;           /* a name: it has appeared, or is held now */
 	const char *alias, *reason, *text; /* NULL is read back as "" */
 	const char *change; /* of a child: "gained", "lost", "failed" */
 };
@@ -23,6 +25,7 @@ extern const char notice_down[];  /* "_down": a watched session ended */
 extern const char notice_name[];  /* "_name": an alias came or went */
 extern const char notice_child[]; /* "_child": a child came or went */
 extern const char notice_alias[]; /* "_alias": one of its own came or went */
+extern const char notice_gap[];   /* "_gap": its mailbox dropped events */
 /* Of its mailbox: with a text as payload, not fields. */
 extern const char notice_high_water[]; /* "_high_water": filled to its mark */
 extern const char notice_low_water[];  /* "_low_water": and emptied again */
@@ -37,5 +40,7 @@ bool notice_is_name(const char *event);
 bool notice_is(const struct msg *m);
 /* Is it one with a text? */
 bool notice_is_text(const struct msg *m);
+/* @m is a `_gap`: @lost more events have been dropped, up to @to. */
+void notice_widen(struct msg *m, uint64_t from, uint64_t to, uint64_t lost);
 /* Its strings are good as long as @m. */
 void notice_read(const struct msg *m, struct notice *n);

@@ -53,6 +53,13 @@ queue_configure(struct session *s)
 }
 
 void
+queue_use(struct session *s, struct session_spec *spec)
+{
+	s->spec = spec_ref(spec);
+	queue_configure(s);
+}
+
+void
 queue_deinit(struct session *s)
 {
 	forget_classes(s);
@@ -135,6 +142,55 @@ emptied(struct sched *s, struct session *t)
 	session_admit_parked(s, t); /* last: posters are told */
 }
 
+/* ---- gaps ---------------------------------------------------------------- */
+
+static void
+tell_gap(struct sched *s, struct session *t)
+{
+	struct msg *m =
+		t->life == SESSION_FAILED
+			? NULL
+			: notice_new(&s->pool, notice_gap, &(struct notice){0});
+
+	if (!m)
+		return; /* the next that is dropped tells of all */
+	m->to = atomic_load(&t->id);
+	t->box.rare->gap.on_way = true;
+	sched_control(s, m);
+}
+
+/* @id is about to be dropped. */
+static void
+note_gap(struct sched *s, struct session *t, uint64_t id)
+{
+	struct mailbox_gap *gap;
+
+	if (!t->ops->gaps || !mailbox_rare(&t->box))
+		return;
+	gap = &t->box.rare->gap;
+	if (!gap->n++)
+		gap->from = id;
+	gap->to = id;
+	if (!gap->on_way)
+		tell_gap(s, t);
+}
+
+void
+queue_gap_fill(struct session *s, struct msg *m)
+{
+	struct mailbox_gap *gap = &s->box.rare->gap;
+
+	notice_widen(m, gap->from, gap->to, gap->n);
+	gap->n = 0;
+}
+
+void
+queue_gap_taken(struct session *s)
+{
+	if (s->box.rare)
+		s->box.rare->gap.on_way = false;
+}
+
 /* ---- overflow ------------------------------------------------------------ */
 
 /* By how far the class has been searched for its oldest event. */
@@ -197,6 +253,7 @@ make_room(struct sched *s, struct session *t, const struct msg *m)
 		if (!old)
 			return SCHED_E_FULL;
 		s->queued--;
+		note_gap(s, t, old->id);
 		msg_end(s, t, old, MSG_END_DROPPED, EVD_STATUS_DROPPED, NULL);
 		if (session_find(s->kernel, id) != t)
 			return SCHED_E_NO_SESSION; /* its poster stopped it */
@@ -212,6 +269,7 @@ drop(struct sched *s, struct session *t, struct msg *m)
 		aside_admitted(s, t, m);
 	t->counters.accepted++;
 	s->counters.accepted++;
+	note_gap(s, t, m->id);
 	msg_end(s, t, m, MSG_END_DROPPED, EVD_STATUS_DROPPED, NULL);
 }
 

@@ -15,6 +15,14 @@ void queue_deinit(struct session *s);
  * SCHED_E_NO_SESSION. */
 int queue_overflow(struct sched *s, struct session *t, struct msg *m);
 
+/* @m is a `_gap` of @s, to be taken now: it says what was dropped so far. */
+void queue_gap_fill(struct session *s, struct msg *m);
+/* It has been taken. */
+void queue_gap_taken(struct session *s);
+/* The mailbox is as @spec has it, of a session that has none; it may say no
+ * more than that of a mailbox. Takes a reference. */
+void queue_use(struct session *s, struct session_spec *spec);
+
 /* ---- levels -------------------------------------------------------------- */
 
 /* With BOX_WATER: it may have reached the high mark. */

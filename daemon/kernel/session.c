@@ -189,12 +189,17 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 static void
 run_notice(struct sched *sched, struct session *s, struct msg *m)
 {
-	enum session_result result = s->ops->run(s, m);
+	enum session_result result;
 
+	if (m->event == notice_gap)
+		queue_gap_fill(s, m);
+	result = s->ops->run(s, m);
 	if (sched->profile.ops)
 		sched->profile.ops->ran(sched, s, m, (int)result);
 	if (m->event == notice_name && result != SESSION_HELD)
 		names_taken(s);
+	else if (m->event == notice_gap && result != SESSION_HELD)
+		queue_gap_taken(s);
 	if (result == SESSION_HELD) {
 		msg_ring_unpop(&s->notices, m);
 		s->run = SESSION_ON_HOLD;

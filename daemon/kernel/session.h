@@ -74,6 +74,8 @@ struct session_ops {
 	/* It owes somebody something that no counter here tells of, such as a
 	 * deferred reply: it is not idle. NULL: never. */
 	bool (*owes)(const struct session *s);
+	/* It may be given a `_gap`: what its overflow dropped. */
+	bool gaps;
 	/* Children outlive the state: stop() sees to them. */
 	bool keeps_children;
 };

@@ -242,6 +242,19 @@ spec_add_overflow(struct session_spec *spec, const char *word)
 	return 0;
 }
 
+int
+spec_set_overflow(struct session_spec *spec, const char *text)
+{
+	char *copy = strdup(text), *rest = copy, *word;
+	int r = copy ? 0 : err_raise(-ENOMEM);
+
+	while (!r && (word = strsep(&rest, " \t")))
+		if (*word)
+			r = spec_add_overflow(spec, word);
+	free(copy);
+	return r;
+}
+
 static int
 copy_text(char **to, const char *from)
 {

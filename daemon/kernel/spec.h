@@ -124,6 +124,8 @@ enum {
 /* Add what one word of Overflow= says, "block" or "CLASS:block": 0, SPEC_E_* or
  * -ENOMEM. */
 int spec_add_overflow(struct session_spec *spec, const char *word);
+/* All the words of @text, which blanks separate; none is none. */
+int spec_set_overflow(struct session_spec *spec, const char *text);
 /* Restarts, limits and the mailbox of @spec are as those of @from: 0 or
  * -ENOMEM. */
 int spec_inherit(struct session_spec *spec, const struct session_spec *from);

@@ -271,6 +271,7 @@ lua_owes(const struct session *s)
 
 const struct session_ops kind_lua = {
 	.kind = "lua",
+	.gaps = true,
 	.start = lua_start,
 	.run = lua_run,
 	.reply = lua_reply,

@@ -30,6 +30,12 @@ lua_push_notice(lua_State *L, const struct msg *m)
 
 	notice_read(m, &n);
 	lua_createtable(L, 0, 6);
+	if (m->event == notice_gap) {
+		set_number(L, "from", n.from);
+		set_number(L, "to", n.to);
+		set_number(L, "count", n.lost);
+		return;
+	}
 	set_number(L, "watch", n.watch);
 	set_number(L, "id", n.session);
 	set_number(L, "lost", n.lost);

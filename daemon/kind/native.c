@@ -186,6 +186,8 @@ run_notice(struct session *s, struct msg *m)
 		.watch = notice.watch,
 		.session = notice.session,
 		.lost = notice.lost,
+		.from = notice.from,
+		.to = notice.to,
 		.up = notice.up,
 		.alias = notice.alias,
 		.reason = notice.reason,
@@ -361,6 +363,7 @@ native_owes(const struct session *s)
 
 const struct session_ops kind_native = {
 	.kind = "native",
+	.gaps = true,
 	.start = native_start,
 	.run = native_run,
 	.reply = native_reply,

@@ -1,12 +1,14 @@
 /* The verb bind: an alias that is free is taken, a mailslot is consumed, what
  * another holds is refused, waited for or taken away. The thread of the
  * connection's loop, and of the holder's home where it says so. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernel/claim.h"
+#include "kernel/queue.h"
 #include "net/binding.h"
 #include "net/mailslot.h"
 #include "verb/gather.h"
@@ -18,7 +20,59 @@ struct bind_request {
 	int status;
 	bool claim; /* it is to stand in line, or replace the holder */
 	Eventd__V1__Bound bound;
+	char overflow[]; /* what wish.overflow points at */
 };
+
+/* The mailbox that a client wants for an alias of its own: 0 and *@out, which
+ * is NULL if it does not say, or why not. */
+static int
+box_spec(const struct consumer_init *wish, struct session_spec **out,
+	char *text, size_t size)
+{
+	struct session_spec *spec;
+	int r;
+
+	*out = NULL;
+	if (!wish->overflow)
+		return EVD_STATUS_OK;
+	spec = spec_new();
+	r = spec ? spec_set_overflow(spec, wish->overflow) : -ENOMEM;
+	if (r)
+		spec_unref(spec);
+	if (r < 0) {
+		snprintf(text, size, "out of memory");
+		return EVD_STATUS_NO_MEMORY;
+	}
+	if (r) {
+		snprintf(text, size,
+			"overflow is one of block, refuse, drop-oldest, "
+			"drop-newest and up to %d of the form "
+			"EVENTS:drop-oldest",
+			SPEC_RULES_MAX);
+		return EVD_STATUS_INVALID;
+	}
+	spec->max_events = wish->box_events;
+	spec->max_bytes = wish->box_bytes;
+	*out = spec;
+	return EVD_STATUS_OK;
+}
+
+static int
+refuse_box(const Eventd__V1__Mailbox *box, char *text, size_t size)
+{
+	if (box->max_events > BINDING_MAILBOX_EVENTS_MAX ||
+		box->max_bytes > BINDING_MAILBOX_BYTES_MAX)
+		snprintf(text, size,
+			"the mailbox of a binding has at most %d events and "
+			"%d bytes",
+			BINDING_MAILBOX_EVENTS_MAX, BINDING_MAILBOX_BYTES_MAX);
+	else if (strlen(box->overflow) > BINDING_OVERFLOW_MAX)
+		snprintf(text, size, "overflow has at most %d bytes",
+			BINDING_OVERFLOW_MAX);
+	else
+		return EVD_STATUS_OK;
+	return EVD_STATUS_LIMIT;
+}
 
 static int
 refuse_bind(
@@ -36,6 +90,8 @@ refuse_bind(
 			CONN_BINDINGS_MAX);
 		return EVD_STATUS_LIMIT;
 	}
+	if (bind->mailbox && refuse_box(bind->mailbox, text, size))
+		return EVD_STATUS_LIMIT;
 	return bindings_grow(c);
 }
 
@@ -66,6 +122,13 @@ wish_init(struct consumer_init *wish, struct conn *c,
 				: CLAIM_REFUSE,
 		.allow_replace = bind->allow_replace,
 	};
+	if (bind->mailbox) {
+		wish->overflow = bind->mailbox->overflow;
+		wish->box_events = (uint32_t)clamp(bind->mailbox->max_events,
+			BINDING_MAILBOX_EVENTS, BINDING_MAILBOX_EVENTS_MAX);
+		wish->box_bytes = clamp(bind->mailbox->max_bytes,
+			BINDING_MAILBOX_BYTES, BINDING_MAILBOX_BYTES_MAX);
+	}
 	strcpy(wish->name, c->name);
 	strcpy(wish->alias, bind->alias);
 }
@@ -86,26 +149,34 @@ static int
 bind_own(struct conn *c, uint64_t number, const struct consumer_init *wish,
 	Eventd__V1__Bound *bound, char *text, size_t size)
 {
-	struct binding *b = binding_new(c, number, wish);
+	struct session_spec *spec;
+	struct binding *b;
 	struct claim_init claim = {
 		.name = wish->alias,
 		.size = strlen(wish->alias),
 		.mode = wish->if_taken,
 		.allow_replace = wish->allow_replace,
 	};
-	int r;
+	int r = box_spec(wish, &spec, text, size);
 
+	if (r)
+		return r;
+	b = binding_new(c, number, wish);
 	if (b)
 		b->session = session_new(
 			&c->loop->sched, &client_session_ops, NULL, b);
+	if (b && b->session && spec)
+		queue_use(b->session, spec);
+	spec_unref(spec);
 	if (!b || !b->session) {
 		free(b);
 		snprintf(text, size,
 			"out of memory, or MaxSessions= is reached");
 		return EVD_STATUS_LIMIT;
 	}
-	mailbox_limit(&b->session->box, BINDING_MAILBOX_EVENTS,
-		BINDING_MAILBOX_BYTES);
+	if (!wish->overflow)
+		mailbox_limit(&b->session->box, BINDING_MAILBOX_EVENTS,
+			BINDING_MAILBOX_BYTES);
 	r = claim_make(b->session, &claim);
 	if (r && r != CLAIM_E_QUEUED) {
 		claim_explain(b->session, &claim, r, text, size);
@@ -181,6 +252,13 @@ bind_visit(struct gather *g, struct sched *s)
 		r->status = EVD_STATUS_TAKEN;
 		r->claim = r->wish.if_taken != CLAIM_REFUSE;
 		explain_holder(t, r->wish.alias, g->text, sizeof(g->text));
+	} else if (r->wish.overflow) {
+		r->status = EVD_STATUS_INVALID;
+		snprintf(g->text, sizeof(g->text),
+			"the mailbox of '%s' is that of %s: see [Mailbox] "
+			"there",
+			r->wish.alias,
+			t->spec->origin ? t->spec->origin : "its session");
 	} else {
 		r->status =
 			mailslot_attach(t, &r->wish, g->text, sizeof(g->text));
@@ -236,13 +314,17 @@ bind_ask(struct conn *c, uint64_t id, const Eventd__V1__Bind *bind,
 	uint64_t holder)
 {
 	struct gather *g = gather_new(&c->peer, id);
-	struct bind_request *r = g ? gather_alloc(g, sizeof(*r)) : NULL;
+	const char *overflow = bind->mailbox ? bind->mailbox->overflow : NULL;
+	size_t more = overflow ? strlen(overflow) + 1 : 0;
+	struct bind_request *r = g ? gather_alloc(g, sizeof(*r) + more) : NULL;
 
 	if (!g)
 		return;
 	if (r) {
 		r->number = bind->binding;
 		wish_init(&r->wish, c, bind);
+		if (overflow)
+			r->wish.overflow = strcpy(r->overflow, overflow);
 		g->status = bind_mail(c, r->number, &r->wish, holder);
 	}
 	if (g->status) {

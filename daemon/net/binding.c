@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "envelope.h"
+#include "kernel/notice.h"
 #include "net/inbound.h"
 #include "net/mailslot.h"
 #include "parts.h"
@@ -57,6 +58,27 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 		conn_wrote(b->conn, envelope_encode_frame(&e, out));
 }
 
+/* False: not now. */
+static bool
+tell_gap(struct binding *b, const struct msg *m)
+{
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__Gap gap = EVENTD__V1__GAP__INIT;
+	struct notice n;
+
+	if (!conn_takes_deliveries(b->conn))
+		return false;
+	notice_read(m, &n);
+	gap.binding = b->number;
+	gap.from = n.from;
+	gap.to = n.to;
+	gap.count = n.lost;
+	notice.what_case = EVENTD__V1__NOTICE__WHAT_GAP;
+	notice.gap = &gap;
+	conn_send_message(b->conn, FRAME_NOTICE, &notice.base);
+	return true;
+}
+
 /* To the socket, as the next delivery; false: not now. */
 static bool
 deliver(struct binding *b, const struct msg *m)
@@ -80,7 +102,11 @@ client_run(struct session *s, struct msg *m)
 {
 	struct binding *b = s->state;
 
-	if (!lease_has_room(&b->lease) || !deliver(b, m))
+	if (!lease_has_room(&b->lease))
+		return SESSION_HELD;
+	if (m->event == notice_gap)
+		return tell_gap(b, m) ? SESSION_DONE : SESSION_HELD;
+	if (!deliver(b, m))
 		return SESSION_HELD;
 	msg_uncall(m); /* answered through the handle */
 	lease_add(&b->lease, m);
@@ -160,6 +186,7 @@ const struct session_ops client_session_ops = {
 	.memory = client_memory,
 	.cancelled = client_cancelled,
 	.alias = client_alias,
+	.gaps = true,
 };
 
 struct conn *
@@ -304,15 +331,24 @@ binding_leave(struct binding *b)
 
 /* ---- the end of a mailslot at its consumer ----------------------------- */
 
+/* What a mailslot has for it. */
+static bool
+pass_on(struct binding *b, const struct msg *m)
+{
+	if (m->event == notice_gap)
+		return tell_gap(b, m);
+	if (!deliver(b, m))
+		return false;
+	b->lease.delivered++;
+	return true;
+}
+
 bool
 binding_deliver(struct session *conn, uint64_t token, const struct msg *m)
 {
 	struct binding *b = binding_of_token(conn->state, token);
 
-	if (!b || !deliver(b, m))
-		return false;
-	b->lease.delivered++;
-	return true;
+	return b && pass_on(b, m);
 }
 
 static void
@@ -320,10 +356,8 @@ pending_write(struct binding *b)
 {
 	struct sched *s = &b->conn->loop->sched;
 
-	while (b->pending.head && deliver(b, b->pending.head)) {
-		b->lease.delivered++;
+	while (b->pending.head && pass_on(b, b->pending.head))
 		msg_free(&s->pool, msg_queue_pop(&b->pending));
-	}
 }
 
 /* @b is over without its client's asking; @by: the session that has replaced

@@ -17,8 +17,11 @@ enum {
 	BINDING_EVENTS_MAX = 65536,
 	BINDING_BYTES = 1 << 20,
 	BINDING_BYTES_MAX = 64 << 20,
-	BINDING_MAILBOX_EVENTS = 1024, /* behind the window */
+	BINDING_MAILBOX_EVENTS = 1024, /* behind the window, by default */
+	BINDING_MAILBOX_EVENTS_MAX = 65536,
 	BINDING_MAILBOX_BYTES = 4 << 20,
+	BINDING_MAILBOX_BYTES_MAX = 64 << 20,
+	BINDING_OVERFLOW_MAX = 1000, /* bytes of its words */
 };
 
 struct consumer_init;

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "kernel/notice.h"
 #include "net/binding.h"
 
 static struct sched *
@@ -152,6 +153,8 @@ mailslot_run(struct session *t, struct msg *m)
 	c = container_of(slot->consumers.next, struct consumer, link);
 	if (!lease_has_room(&c->lease) || !deliver(home_of(t), c, m))
 		return SESSION_HELD;
+	if (m->event == notice_gap)
+		return SESSION_DONE;
 	msg_uncall(m); /* whoever has the delivery answers it */
 	lease_add(&c->lease, m);
 	return SESSION_LEASED;
@@ -319,6 +322,7 @@ const struct session_ops mailslot_ops = {
 	.renew = mailslot_renew,
 	.alias = mailslot_alias,
 	.cancelled = mailslot_cancelled,
+	.gaps = true,
 };
 
 /* ---- attach and detach ------------------------------------------------- */

@@ -39,6 +39,10 @@ struct consumer_init {
 	pid_t pid;
 	enum claim_mode if_taken;
 	bool allow_replace;
+	/* Of a mailbox of its own, which this is no wish for: */
+	const char *overflow; /* NULL: it has none */
+	uint32_t box_events;
+	uint64_t box_bytes;
 	char name[CONN_NAME_MAX]; /* of the program */
 	char alias[ENVELOPE_ALIAS_MAX + 1];
 };

@@ -72,6 +72,7 @@ enum evd_event_type {
 	EVD_CALL_CANCELLED = 11, /* who made a delivered call gave it up */
 	EVD_DOWN = 20,           /* a session that we watch has ended */
 	EVD_NAME = 21,           /* an alias that we watch has come or gone */
+	EVD_GAP = 22,            /* events of a binding were dropped */
 };
 
 struct evd_header {

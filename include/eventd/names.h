@@ -40,6 +40,11 @@ struct evd_bind_options {
 	uint64_t window_bytes;
 	int allow_replace; /* may others take it by EVD_TAKEN_REPLACE? */
 	int timeout_ms;    /* evd_bind_opt(); 0: evd_set_timeout(), -1: ever */
+	/* What waits behind the window, if the alias is held by nobody. With
+	 * drop-oldest and drop-newest EVD_GAP tells what was dropped. */
+	const char *overflow; /* as Overflow= in a file; NULL: "block" */
+	uint32_t max_events;  /* at most 65536; 0: 1024 */
+	uint64_t max_bytes;   /* at most 64 MiB; 0: 4 MiB */
 };
 
 /**
@@ -49,7 +54,8 @@ struct evd_bind_options {
  * Whoever is replaced gets EVD_UNBOUND with the status TAKEN. After -ETIMEDOUT
  * the place in line is given up.
  *
- * Return: as evd_bind().
+ * Return: as evd_bind(), and -EINVAL for an overflow that is none, or for a
+ * mailbox that is a session file's.
  */
 EVD_API int evd_bind_opt(
 	struct evd *c, const char *alias, const struct evd_bind_options *opt);
@@ -126,6 +132,11 @@ EVD_API int64_t evd_watch_names_start(struct evd *c, const char *pattern);
 /* Does the pattern match the alias? Any thread. 1, 0; or -EINVAL: it is no
  * pattern of at most EVD_ALIAS_MAX bytes. */
 EVD_API int evd_pattern_matches(const char *pattern, const char *alias);
+
+/* Gap: ids of the first and the last event that the mailbox dropped since the
+ * last gap was told; evd_event_lost() is how many. */
+EVD_API uint64_t evd_event_gap_from(const struct evd_event *event);
+EVD_API uint64_t evd_event_gap_to(const struct evd_event *event);
 
 /* Down, name: the number of the watch; whom it is about. */
 EVD_API int64_t evd_event_watch(const struct evd_event *event);

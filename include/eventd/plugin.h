@@ -47,7 +47,8 @@ struct evd_message {
 struct evd_notice {
 	uint64_t watch;     /* the number that evd_ctx_watch() gave; 0: none */
 	uint64_t session;   /* whom it is about; 0: nobody */
-	uint64_t lost;      /* notices left out before this one */
+	uint64_t lost;      /* notices left out before this one; `_gap`: events
+			     * that the mailbox dropped */
 	int up;             /* `_name`: it has a holder; `_alias`: we hold it */
 	const char *alias;  /* of the session, or the one it is about */
 	const char *reason; /* `_down`: "normal", "stopped", "failed",
@@ -55,6 +56,7 @@ struct evd_notice {
 	const char *text;   /* and more of that, for people */
 	const char *change; /* `_child`: "gained", "lost", or "failed": it
 			     * stays so */
+	uint64_t from, to;  /* `_gap`: ids of the first and last of them */
 };
 
 /* Return 0, or a negative errno: the session has failed. */

@@ -1,6 +1,7 @@
 """eventctl wait, watch, names, and bind's --if-taken, --allow-replace and
 --will, by the real daemon with two loops."""
 import json
+import os
 import signal
 import subprocess
 import unittest
@@ -126,6 +127,45 @@ class Names(ctl.TestCase):
         self.assertIn("two", self.ended(queued))
         taken.send_signal(signal.SIGINT)
         self.ended(taken, 130)
+
+    def test_each_consumer_has_its_own_overflow(self):
+        """B2: fast ones get all, slow ones what their policy leaves."""
+        slow, fast = {}, {}
+        for policy in ("drop-oldest", "drop-newest", "block"):
+            slow[policy] = self.bound(
+                policy, "--json", "--overflow", policy, "--max-events", "5",
+                "--exec", "cat >%s/%s; read _ <%s/go.%s" % (
+                    self.daemon.etc, policy, self.daemon.etc, policy))
+            os.mkfifo("%s/go.%s" % (self.daemon.etc, policy))
+            fast[policy] = self.bound("fast." + policy, "-n", "21")
+        for i in range(21):
+            for policy in slow:
+                self.ctl("post", policy, "e", str(i), "--no-wait",
+                         code=0 if policy != "block" or i < 6 else 75)
+                self.ctl("post", "fast." + policy, "e", str(i))
+            if not i:  # the commands are busy from now on
+                harness.wait_for(lambda: all(
+                    os.path.exists(self.daemon.etc + "/" + p) for p in slow))
+        for process in fast.values():
+            self.assertEqual(self.ended(process).split()[1::2],
+                             [str(i) for i in range(21)])
+        for policy, want in (("drop-oldest", [0, 16, 17, 18, 19, 20]),
+                             ("drop-newest", [0, 1, 2, 3, 4, 5]),
+                             ("block", [0, 1, 2, 3, 4, 5])):
+            got, dropped = [], 0
+            while len(got) < 6:
+                with open("%s/go.%s" % (self.daemon.etc, policy), "w") as go:
+                    go.write("\n")
+                line = json.loads(slow[policy].stdout.readline())
+                if "dropped" in line:
+                    dropped += line["dropped"]
+                    self.assertLess(int(line["first"]), int(line["last"]))
+                    line = json.loads(slow[policy].stdout.readline())
+                got.append(int(line["data"]))
+            self.assertEqual(got, want, policy)
+            self.assertEqual(dropped, 0 if policy == "block" else 15)
+        self.ctl("bind", "x", "--overflow", "maybe", code=64)
+        self.ctl("bind", "x", "--max-events", "1000000", code=75)
 
     def test_a_file_may_stand_by(self):
         for name, word in (("a", "refuse"), ("b", "queue"), ("c", "queue")):

@@ -122,6 +122,46 @@ test_names_come_and_go(void **state)
 	assert_true(evd_event_session(fake_next_is(f, EVD_NAME)) == 0);
 }
 
+/* B2 */
+static void
+test_a_gap_is_an_event(void **state)
+{
+	struct evd_bind_options opt = {
+		.size = sizeof(opt),
+		.overflow = "drop-oldest",
+		.max_events = 7,
+		.max_bytes = 800,
+	};
+	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__Gap gap = EVENTD__V1__GAP__INIT;
+	struct fake *f = *state;
+	const Eventd__V1__Mailbox *box;
+	const struct evd_event *ev;
+
+	assert_true(evd_bind_opt_start(f->c, "job", &opt) > 0);
+	assert_int_equal(evd_flush(f->c), 0);
+	box = fake_read(f)->request->bind->mailbox;
+	assert_non_null(box);
+	assert_string_equal(box->overflow, "drop-oldest");
+	assert_int_equal(box->max_events, 7);
+	assert_int_equal(box->max_bytes, 800);
+	gap.binding = f->frame->request->bind->binding;
+	gap.from = 5;
+	gap.to = 9;
+	gap.count = 3;
+	notice.what_case = EVENTD__V1__NOTICE__WHAT_GAP;
+	notice.gap = &gap;
+	frame.notice = &notice;
+	fake_send(f, &frame);
+	ev = fake_next_is(f, EVD_GAP);
+	assert_string_equal(evd_event_alias(ev), "job");
+	assert_int_equal(evd_event_lost(ev), 3);
+	assert_int_equal(evd_event_gap_from(ev), 5);
+	assert_int_equal(evd_event_gap_to(ev), 9);
+	assert_string_equal(evd_event_type_name(EVD_GAP), "gap");
+}
+
 /* B113: what was watched is told as lost; names and the will are made again. */
 static void
 test_after_a_loss(void **state)
@@ -249,6 +289,7 @@ main(void)
 		TEST(test_a_watch_is_told_once),
 		TEST(test_unwatch_and_refusals),
 		TEST(test_names_come_and_go),
+		TEST(test_a_gap_is_an_event),
 		TEST(test_after_a_loss),
 		TEST(test_close_says_goodbye_if_it_matters),
 		TEST(test_a_will_can_be_taken_back),

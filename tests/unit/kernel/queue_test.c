@@ -1,11 +1,13 @@
 /* daemon/kernel/queue.c and move.c: overflow, marks, pause, purge, move. */
 #include "kernel/queue.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "fixture.h"
 #include "kernel/dead.h"
+#include "kernel/notice.h"
 
 /* A session that does not run yet, with room for @max events. */
 static struct fake *
@@ -201,6 +203,75 @@ test_no_policy_drops_what_is_in_the_control_lane(void **state)
 	fixture_run(f); /* it is paused: the control lane goes on */
 	assert_string_equal(fake_trace(s), "down");
 	assert_string_equal(resumed(f, s), "c d");
+}
+
+/* ---- gaps -------------------------------------------------------------- */
+
+/* Writes down "_gap1" for one event that was dropped, and so on. */
+static enum session_result
+write_gap(struct fake *fake, struct msg *m)
+{
+	size_t used = strlen(fake->trace);
+	struct notice n;
+
+	if (m->event != notice_gap)
+		return SESSION_DONE;
+	notice_read(m, &n);
+	assert_true(n.from > fake->number && n.from <= n.to);
+	fake->number = n.to;
+	snprintf(fake->trace + used, sizeof(fake->trace) - used, "%" PRIu64,
+		n.lost);
+	return SESSION_DONE;
+}
+
+static struct fake *
+gap_box(struct fixture *f, struct session_ops *ops, const char *overflow)
+{
+	struct fake *s = box_new(f, 0, "s", 3, overflow);
+
+	*ops = fake_ops;
+	ops->gaps = true;
+	s->session->ops = ops;
+	s->on_run = write_gap;
+	return s;
+}
+
+/* B2 */
+static void
+test_a_gap_is_told_before_what_is_left(void **state)
+{
+	static struct session_ops ops;
+	struct fixture *f = *state;
+	struct fake *s = gap_box(f, &ops, "drop-oldest");
+
+	post_all(s, "a b c d e");
+	assert_string_equal(resumed(f, s), "_gap2 c d e");
+	post_all(s, "a b");
+	assert_string_equal(resumed(f, s), "a b");
+	queue_pause(s->session);
+	post_all(s, "a b c d");
+	fixture_run(f); /* the control lane goes on */
+	assert_string_equal(fake_trace(s), "_gap1");
+	post_all(s, "e");
+	assert_string_equal(resumed(f, s), "_gap1 c d e");
+}
+
+static void
+test_a_gap_that_waits_grows(void **state)
+{
+	static struct session_ops ops;
+	struct fixture *f = *state;
+	struct fake *s = gap_box(f, &ops, "drop-newest");
+
+	s->on_run = fake_hold;
+	post_all(s, "a b c d");
+	fixture_run(f);
+	fake_trace(s);
+	post_all(s, "e f");
+	fixture_run(f);
+	s->on_run = write_gap;
+	session_wake(s->session);
+	assert_string_equal(resumed(f, s), "_gap3 a b c");
 }
 
 /* ---- marks ------------------------------------------------------------- */
@@ -485,6 +556,8 @@ main(void)
 		ONE(test_posters_are_told_of_drops_as_they_asked),
 		ONE(test_a_poster_that_is_told_may_stop_the_session),
 		ONE(test_no_policy_drops_what_is_in_the_control_lane),
+		ONE(test_a_gap_is_told_before_what_is_left),
+		ONE(test_a_gap_that_waits_grows),
 		ONE(test_marks_are_told_once_each_crossing),
 		TWO(test_marks_may_be_parts_and_go_to_an_alias),
 		ONE(test_purge_ends_by_name_as_cancelled_in_steps),

@@ -129,6 +129,34 @@ test_names_that_come_and_go_are_events(void **state)
 		"invalid");
 }
 
+/* B2 */
+static void
+test_what_the_mailbox_dropped_is_told(void **state)
+{
+	struct rig *rig = *state;
+	struct session_spec *spec = rig_lua_spec(rig, "l",
+		"return { e = function() end, _gap = function(g)\n"
+		"  eventd.post('probe', 'told', g.count .. ' '\n"
+		"    .. tostring(g.to > g.from)) end }");
+
+	spec->max_events = 2;
+	spec->overflow = OVERFLOW_DROP_OLDEST;
+	rig_start(rig, spec);
+	spec = rig_spec(rig, "native", "n", PLUGIN_DIR "/names.so");
+	spec->max_events = 2;
+	spec->overflow = OVERFLOW_DROP_NEWEST;
+	rig_start(rig, spec);
+	rig_turn(rig);
+	for (int i = 0; i < 5; i++)
+		rig_post(rig, "l", "e", "");
+	rig_turn(rig);
+	assert_string_equal(rig->data, "3 true");
+	for (int i = 0; i < 6; i++)
+		rig_post(rig, "n", "e", "");
+	rig_turn(rig);
+	assert_string_equal(rig->data, "_gap 4 1");
+}
+
 static void
 test_native_sessions_have_the_same(void **state)
 {
@@ -172,6 +200,7 @@ main(void)
 		TEST(test_a_file_may_allow_replacement),
 		TEST(test_wait_ends_when_the_alias_appears),
 		TEST(test_names_that_come_and_go_are_events),
+		TEST(test_what_the_mailbox_dropped_is_told),
 		TEST(test_native_sessions_have_the_same),
 	};
 

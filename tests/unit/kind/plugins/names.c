@@ -120,6 +120,18 @@ on_notice(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	return tell(ctx, "told", text);
 }
 
+static int
+on_gap(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	const struct evd_notice *n = m->data;
+	char text[64];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s %d %d", m->event, (int)n->lost,
+		n->to > n->from);
+	return tell(ctx, "told", text);
+}
+
 static const struct evd_handler handlers[] = {
 	{"watch", on_watch},
 	{"unwatch", on_unwatch},
@@ -134,6 +146,7 @@ static const struct evd_handler handlers[] = {
 	{"_down", on_notice},
 	{"_name", on_notice},
 	{"_alias", on_notice},
+	{"_gap", on_gap},
 };
 
 EVD_PLUGIN_EXPORT extern const struct evd_plugin eventd_plugin;
