@@ -178,6 +178,30 @@ evd_session_max_bytes(const struct evd_session *s)
 	return session_pb(s)->max_bytes;
 }
 
+uint32_t
+evd_session_watches(const struct evd_session *s)
+{
+	return session_pb(s)->watches;
+}
+
+uint32_t
+evd_session_watchers(const struct evd_session *s)
+{
+	return session_pb(s)->watchers;
+}
+
+uint32_t
+evd_session_links(const struct evd_session *s)
+{
+	return session_pb(s)->links;
+}
+
+uint32_t
+evd_session_claims(const struct evd_session *s)
+{
+	return session_pb(s)->claims;
+}
+
 uint64_t
 evd_session_stashed(const struct evd_session *s)
 {

@@ -200,6 +200,33 @@ print_family(struct ctl *ctl, const struct evd_session *s)
 }
 
 static void
+print_ties(struct ctl *ctl, const struct evd_session *s)
+{
+	const struct {
+		const char *word;
+		uint32_t n;
+	} ties[] = {
+		{"watches", evd_session_watches(s)},
+		{"watched by", evd_session_watchers(s)},
+		{"links", evd_session_links(s)},
+		{"in line for", evd_session_claims(s)},
+	};
+	const char *between = "";
+
+	for (size_t i = 0; i < sizeof(ties) / sizeof(*ties); i++) {
+		if (!ties[i].n)
+			continue;
+		if (!*between)
+			print_title(ctl, "Ties");
+		fprintf(ctl->out, "%s%s %" PRIu32, between, ties[i].word,
+			ties[i].n);
+		between = ", ";
+	}
+	if (*between)
+		fputc('\n', ctl->out);
+}
+
+static void
 print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 {
 	uint64_t counters[EVD_N_COUNTERS];
@@ -219,6 +246,7 @@ print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 		evd_session_id(s), evd_session_kind(s), evd_session_loop(s));
 	print_aliases(ctl, s);
 	print_family(ctl, s);
+	print_ties(ctl, s);
 	print_origin(ctl, s);
 	print_counters(ctl, counters);
 	print_mailbox(ctl, s);

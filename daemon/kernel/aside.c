@@ -34,6 +34,21 @@ is_expired(const struct sched *s, const struct msg *m)
 	return extra && extra->expires_ns && extra->expires_ns <= s->now_ns;
 }
 
+size_t
+aside_memory(const struct session *t)
+{
+	const struct aside *aside = aside_get(t);
+
+	if (!aside)
+		return 0;
+	return sizeof(*aside) +
+	       (aside->cancelled.slots ? (aside->cancelled.mask + 1) *
+						 sizeof(*aside->cancelled.slots)
+				       : 0) +
+	       aside->keys.room * (sizeof(*aside->keys.ring) +
+					  sizeof(*aside->keys.buckets));
+}
+
 /* Its caller has cancelled it: nobody waits for an answer. */
 static bool
 take_cancelled(struct session *t, struct msg *m)

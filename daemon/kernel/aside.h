@@ -31,6 +31,8 @@ void aside_admitted(struct sched *s, struct session *t, struct msg *m);
 /* @m, with an extra, ends with @status: so do the posts that repeat it. */
 void aside_ended(
 	struct sched *s, const struct msg *m, int status, const char *text);
+/* Bytes held for @t. */
+size_t aside_memory(const struct session *t);
 /* That of @t, or NULL. */
 struct aside *aside_get(const struct session *t);
 /* @t goes: who waits there is told. */

@@ -266,6 +266,7 @@ on_granted(struct sched *sched, struct sched_task *task)
 	}
 	list_remove(&claim->own);
 	s->ties->n--;
+	s->ties->n_claims--;
 	chain_add(s, a);
 	tell(s, a, true, s->id);
 	if (is_pressed(&sched->kernel->aliases, a))
@@ -408,6 +409,7 @@ wait_in_line(struct session *s, const struct claim_init *init)
 	}
 	list_append(&s->ties->claims, &claim->own);
 	s->ties->n++;
+	s->ties->n_claims++;
 	if (nudge)
 		nudge_send(s, nudge);
 	alias_after(home_of(s), claim->alias, &after);
@@ -498,6 +500,7 @@ claim_end(struct session *s, struct claim *claim)
 
 	list_remove(&claim->own);
 	s->ties->n--;
+	s->ties->n_claims--;
 	pthread_mutex_lock(&t->lock);
 	line_leave_locked(claim->alias, &claim->line);
 	granted = claim->granted;
@@ -524,6 +527,12 @@ claim_drop(struct session *s, const char *name, size_t size)
 		return ALIAS_E_NONE;
 	chain_remove(s, a);
 	return claim_release(s, a);
+}
+
+size_t
+claims_memory(const struct session *s)
+{
+	return s->ties->n_claims * sizeof(struct claim);
 }
 
 void

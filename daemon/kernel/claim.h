@@ -91,5 +91,6 @@ int claim_release(struct session *s, struct alias *a);
  * what it holds. */
 void claims_end(struct session *s);
 void claims_end_all(struct session *s);
+size_t claims_memory(const struct session *s); /* bytes; it has ties */
 /* The call that waits is over. */
 void claim_wait_end(struct sched *sched, struct call *call);

@@ -96,6 +96,12 @@ kin_child(const struct session *s, uint64_t id)
 	return NULL;
 }
 
+size_t
+kin_memory(const struct session *s)
+{
+	return sizeof(*s->kin) + s->kin->n_children * sizeof(struct child);
+}
+
 static void
 child_free(struct kin *kin, struct child *c)
 {

@@ -70,6 +70,8 @@ struct kin {
 	struct timer team;  /* TIMER_TEAM */
 };
 
+/* Bytes held for it and its children's places; it has kin. */
+size_t kin_memory(const struct session *s);
 /* Its kin, made if need be; NULL: out of memory. */
 struct kin *kin_of(struct session *s);
 /* Its end: tell the parent, free all. Its children have gone already. */

@@ -261,12 +261,31 @@ names_watch(
 		return err_raise(-ENOMEM);
 	}
 	s->ties->n++;
+	s->ties->n_watches++;
 	list_append(&s->ties->names, &w->own);
 	pthread_mutex_lock(&t->lock);
 	list_append(&t->watches, &w->link);
 	pthread_mutex_unlock(&t->lock);
 	*number = w->number;
 	return 0;
+}
+
+size_t
+names_memory(const struct session *s)
+{
+	struct aliases *t = &home_of(s)->kernel->aliases;
+	size_t size = 0;
+
+	pthread_mutex_lock(&t->lock);
+	LIST_FOREACH (node, &s->ties->names) {
+		const struct names_watch *w =
+			container_of(node, struct names_watch, own);
+
+		size += sizeof(*w) + w->size +
+			w->n * (sizeof(*w->first) + NAMES_CHANGE_GUESS);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return size;
 }
 
 static void
@@ -277,6 +296,7 @@ watch_end(struct session *s, struct names_watch *w)
 
 	list_remove(&w->own);
 	s->ties->n--;
+	s->ties->n_watches--;
 	ties_number_give(s->ties, w->number);
 	pthread_mutex_lock(&t->lock);
 	list_remove(&w->link);

@@ -19,6 +19,7 @@ struct session;
 enum {
 	NAMES_PENDING_MAX = 4096, /* changes kept for one watch */
 	NAMES_TOLD_MAX = 64,      /* `_name` that one session has not taken */
+	NAMES_CHANGE_GUESS = 32,  /* bytes of an alias, to tell of memory */
 };
 
 /**
@@ -44,3 +45,5 @@ void names_wake(struct sched *sched, struct names_watch *wake);
 /* A `_name` has been taken by @s. */
 void names_taken(struct session *s);
 void names_end(struct session *s); /* all its watches */
+/* About so many bytes are held for its watches, of which it has some. */
+size_t names_memory(const struct session *s);

@@ -20,6 +20,7 @@
 #include "kernel/queue.h"
 #include "kernel/sched.h"
 #include "kernel/slots.h"
+#include "kernel/ties.h"
 
 static struct sched *
 home_of(const struct session *s)
@@ -426,8 +427,14 @@ session_exit_word(enum session_exit why)
 size_t
 session_memory(const struct session *s)
 {
-	size_t size = sizeof(*s) + s->box.size;
+	size_t size = sizeof(*s) + s->box.size + ties_memory(s);
 
+	if (s->health)
+		size += sizeof(*s->health);
+	if (s->box.rare)
+		size += sizeof(*s->box.rare) + aside_memory(s);
+	if (s->kin)
+		size += kin_memory(s);
 	if (s->begun && s->ops->memory)
 		size += s->ops->memory(s);
 	return size;

@@ -154,10 +154,19 @@ tie_new(struct session *s, const struct tie_init *init, struct sched *there)
 
 /* ---- the ties of a session --------------------------------------------- */
 
+static uint32_t *
+count_of(struct ties *t, struct tie_end *end)
+{
+	if (tie_of(end)->link)
+		return &t->n_links;
+	return end->index ? &t->n_watchers : &t->n_watches;
+}
+
 static void
 end_attach(struct ties *t, struct tie_end *end)
 {
 	list_append(&t->ends, &end->link);
+	++*count_of(t, end);
 	t->n_ends++;
 	if (end->index == 0)
 		t->n++;
@@ -173,6 +182,7 @@ static void
 end_detach(struct ties *t, struct tie_end *end)
 {
 	list_remove(&end->link);
+	--*count_of(t, end);
 	t->n_ends--;
 	if (end->index == 0)
 		t->n--;
@@ -395,6 +405,13 @@ ties_end(struct session *s, enum tie_end_why why, const char *text)
 	}
 	story_unref(story);
 	ties_keep(s, t);
+}
+
+/* A tie is half of either end. */
+size_t
+tie_memory(const struct session *s)
+{
+	return s->ties->n_ends * sizeof(struct tie) / 2;
 }
 
 /* ---- making ------------------------------------------------------------ */

@@ -55,5 +55,7 @@ const char *tie_why_word(enum tie_end_why why);
 /* @s has no state any more: end all its ties, but for the places in line that
  * its spec asks for. @text: why, or NULL. */
 void ties_end(struct session *s, enum tie_end_why why, const char *text);
+/* Bytes of its watches and links; it has ties. */
+size_t tie_memory(const struct session *s);
 /* @s is about to be gone: those, too. */
 void ties_drop(struct session *s);

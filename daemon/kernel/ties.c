@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "kernel/claim.h"
 #include "kernel/names.h"
 #include "kernel/sched.h"
 #include "kernel/tie.h"
@@ -195,5 +196,9 @@ ties_memory(const struct session *s)
 {
 	const struct ties *t = s->ties;
 
-	return t ? sizeof(*t) + t->n_places * sizeof(*t->places) : 0;
+	if (!t)
+		return 0;
+	return sizeof(*t) + t->n_places * sizeof(*t->places) +
+	       claims_memory(s) + tie_memory(s) +
+	       (list_is_empty(&t->names) ? 0 : names_memory(s));
 }

@@ -40,7 +40,12 @@ struct ties {
 	uint32_t n_places, free; /* place + 1 */
 	uint32_t n;              /* asked for by this session */
 	uint32_t n_ends;
-	uint32_t n_told; /* `_name` that it has not taken yet */
+	/* of those: */
+	uint32_t n_watches;  /* of sessions and names, asked for */
+	uint32_t n_watchers; /* that others have of it */
+	uint32_t n_links;    /* whoever asked */
+	uint32_t n_claims;   /* places in line */
+	uint32_t n_told;     /* `_name` that it has not taken yet */
 	bool trap;
 };
 
@@ -67,5 +72,5 @@ int ties_number(
 /* What has that number, or NULL. */
 void *ties_find(const struct ties *t, uint64_t number, enum tie_kind kind);
 void ties_number_give(struct ties *t, uint64_t number);
-/* Bytes held for @s. */
+/* Bytes held for what @s has asked for. */
 size_t ties_memory(const struct session *s);

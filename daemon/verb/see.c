@@ -9,6 +9,7 @@
 #include "kernel/alias.h"
 #include "kernel/aside.h"
 #include "kernel/kin.h"
+#include "kernel/ties.h"
 #include "stats/memory.h"
 #include "stats/profile.h"
 #include "verb/gather.h"
@@ -108,6 +109,17 @@ put_aside(Eventd__V1__SessionInfo *info, const struct session *t)
 	info->repeated = aside ? aside->n_repeated : 0;
 }
 
+static void
+put_ties(Eventd__V1__SessionInfo *info, const struct ties *ties)
+{
+	if (!ties)
+		return;
+	info->watches = ties->n_watches;
+	info->watchers = ties->n_watchers;
+	info->links = ties->n_links;
+	info->claims = ties->n_claims;
+}
+
 /* As in its file. */
 static char *
 overflow_text(struct gather *g, const struct session_spec *spec)
@@ -168,6 +180,7 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 		return NULL;
 	info->counters->queued = t->box.n;
 	put_aside(info, t);
+	put_ties(info, t->ties);
 	info->counters->delayed = t->n_timers;
 	return info;
 }

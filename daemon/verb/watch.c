@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "envelope.h"
 #include "kernel/claim.h"
+#include "kernel/dead.h"
 #include "kernel/names.h"
 #include "kernel/tie.h"
 #include "verb/verb.h"
@@ -231,6 +232,16 @@ verb_execute_will(struct peer *p)
 	m->from = p->session->id;
 	m->to = atomic_load(&will->alias->holder);
 	m->flags |= MSG_MAY_PARK;
+	if (!m->to) { /* as any other post to such a name */
+		log_warn("will.lost",
+			"conn=%" PRIu64 " alias=%s event=%s reason=\"no "
+			"session holds the alias\"",
+			m->from, will->alias->name, m->event);
+		s->counters.refused++;
+		dead_no_alias(s, m, will->alias->name);
+		will_free(p);
+		return;
+	}
 	log_info("will.posted", "conn=%" PRIu64 " alias=%s event=%s", m->from,
 		will->alias->name, m->event);
 	r = sched_post(s, m);

@@ -85,6 +85,12 @@ EVD_API uint64_t evd_session_high_bytes(const struct evd_session *s);
 /* It was reached, and the low one has not been since. */
 EVD_API bool evd_session_is_above(const struct evd_session *s);
 EVD_API uint64_t evd_session_parked(const struct evd_session *s);
+/* Watches that it has, of sessions and names; that others have of it; links,
+ * whoever asked for them; aliases that it stands in line for. */
+EVD_API uint32_t evd_session_watches(const struct evd_session *s);
+EVD_API uint32_t evd_session_watchers(const struct evd_session *s);
+EVD_API uint32_t evd_session_links(const struct evd_session *s);
+EVD_API uint32_t evd_session_claims(const struct evd_session *s);
 /* Of those queued, what the session has put aside; and posts that repeated one
  * by its key. */
 EVD_API uint64_t evd_session_stashed(const struct evd_session *s);

@@ -128,6 +128,22 @@ class Names(ctl.TestCase):
         taken.send_signal(signal.SIGINT)
         self.ended(taken, 130)
 
+    def test_status_counts_ties(self):
+        self.bound("job")
+        self.ctl("call", "watcher", "watch", "job")
+        self.run_ctl("watch", "watcher")
+        self.run_ctl("bind", "job", "--if-taken", "queue")
+        harness.wait_for(lambda: self.session("watcher")["watchers"] == 1)
+        self.assertEqual(self.session("watcher")["watches"], 1)
+        self.assertEqual(self.session("job")["watchers"], 1)
+        self.assertEqual(self.session("job")["links"], 0)
+        text = self.ctl("status", "watcher").decode()
+        self.assertIn("Ties: watches 1, watched by 1",
+                      " ".join(text.split()))
+
+    def session(self, alias):
+        return self.object("status", alias)
+
     def test_each_consumer_has_its_own_overflow(self):
         """B2: fast ones get all, slow ones what their policy leaves."""
         slow, fast = {}, {}

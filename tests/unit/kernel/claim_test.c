@@ -13,6 +13,7 @@
 #include "fixture.h"
 #include "kernel/names.h"
 #include "kernel/notice.h"
+#include "kernel/tie.h"
 #include "kernel/ties.h"
 
 static char told[4096];
@@ -302,6 +303,43 @@ test_a_wait_ends_at_its_deadline_or_with_its_session(void **state)
 	assert_int_equal(claim_wait(a->session, "x", 1, 1, 1), -ENOMEM);
 	assert_int_equal(a->session->n_calls, 0);
 	assert_int_equal(f->kernel.aliases.n, 0);
+}
+
+static void
+test_what_ties_it_is_counted(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *a = claimer(f, 0), *b = claimer(f, 1);
+	struct session *s = b->session;
+	size_t size = session_memory(s), more;
+	uint64_t watch, names, link;
+
+	claim(a, "printer", CLAIM_REFUSE, false);
+	claim(b, "printer", CLAIM_QUEUE, false);
+	names_watch(s, "*", 1, &names);
+	tie_make(s, &(struct tie_init){.session = a->id}, &watch);
+	tie_make(s, &(struct tie_init){.session = a->id, .link = true}, &link);
+	fixture_run(f);
+	assert_int_equal(s->ties->n_watches, 2);
+	assert_int_equal(s->ties->n_claims, 1);
+	assert_int_equal(s->ties->n_links, 1);
+	assert_int_equal(s->ties->n_watchers, 0);
+	assert_int_equal(a->session->ties->n_watchers, 1);
+	assert_int_equal(a->session->ties->n_links, 1);
+	assert_int_equal(a->session->ties->n_watches, 0);
+	more = session_memory(s);
+	assert_true(more > size + 4 * sizeof(uint64_t));
+	ties_unwatch(s, watch);
+	ties_unwatch(s, names);
+	tie_unlink(s, a->id);
+	claim_drop(s, "printer", 7);
+	fixture_run(f);
+	assert_int_equal(s->ties->n_watches + s->ties->n_claims +
+				 s->ties->n_links + s->ties->n,
+		0);
+	assert_int_equal(a->session->ties->n_watchers, 0);
+	assert_int_equal(a->session->ties->n_links, 0);
+	assert_true(session_memory(s) < more);
 }
 
 /* ---- of a spec ---------------------------------------------------------- */
@@ -650,6 +688,7 @@ main(void)
 		BOTH(test_out_of_memory_leaves_no_claim),
 		BOTH(test_a_wait_ends_when_the_alias_appears),
 		BOTH(test_a_wait_ends_at_its_deadline_or_with_its_session),
+		BOTH(test_what_ties_it_is_counted),
 		TWO(test_a_spec_may_stand_in_line),
 		TWO(test_a_place_in_line_outlives_a_crash),
 		TWO(test_a_place_in_line_goes_with_its_session),

@@ -5,6 +5,7 @@
 
 #include "fixture.h"
 #include "kernel/claim.h"
+#include "kernel/dead.h"
 #include "net/mailslot.h"
 
 static unsigned
@@ -346,6 +347,28 @@ test_no_will_is_posted_after_a_goodbye(void **state)
 	assert_int_equal(heir->n_run, 0);
 }
 
+static void
+test_a_will_that_nobody_takes_is_a_dead_letter(void **state)
+{
+	struct rig *rig = *state;
+	struct sched *s = &rig->loops[0].sched;
+	struct client *c = client_hello(rig, 0);
+	uint64_t refused = s->counters.refused;
+	const struct dead *d;
+
+	will(c, "nobody", "died", EVD_STATUS_OK);
+	client_free(c);
+	RIG_UNTIL(rig, dead_next(s, 0, DEAD_NONE));
+	d = dead_next(s, 0, DEAD_NONE);
+	assert_int_equal(d->reason, DEAD_NO_ALIAS);
+	assert_string_equal(d->alias, "nobody");
+	assert_string_equal(d->msg->event, "died");
+	assert_true(d->msg->from && d->msg->id);
+	assert_true(*dead_text(d));
+	assert_int_equal(s->counters.refused, refused + 1);
+	rig_check(rig);
+}
+
 /* ---- if taken ---------------------------------------------------------- */
 
 static void
@@ -489,6 +512,7 @@ main(void)
 		BOTH(test_a_hostile_pattern_is_refused),
 		BOTH(test_a_will_is_posted_when_the_client_dies),
 		BOTH(test_no_will_is_posted_after_a_goodbye),
+		BOTH(test_a_will_that_nobody_takes_is_a_dead_letter),
 		BOTH(test_a_queued_bind_is_answered_in_its_turn),
 		BOTH(test_a_queued_bind_can_be_given_up),
 		BOTH(test_a_holder_is_replaced_and_told),
