@@ -84,19 +84,33 @@ mailbox_take_in(struct mailbox *box, struct msg *m)
 }
 /* Back to the front: it had been popped but not handled. */
 void mailbox_unpop(struct mailbox *box, struct msg *m);
-/* mailbox_pop() took @m: somebody had an eye on it, perhaps. */
+/* mailbox_take() took @m: somebody had an eye on it, perhaps. */
 void mailbox_left(struct mailbox *box, const struct msg *m);
-/* The first admitted event, or NULL. */
+static inline bool
+mailbox_is_rare(const struct mailbox *box)
+{
+	return ((uintptr_t)box->cursors | (uintptr_t)box->rare) != 0;
+}
+/* mailbox_pop() but for mailbox_left(), which the caller sees to. */
 static inline struct msg *
-mailbox_pop(struct mailbox *box)
+mailbox_take(struct mailbox *box)
 {
 	struct msg *m = msg_queue_pop(&box->admitted);
 
 	if (!m)
 		return NULL;
+	__builtin_prefetch(box->admitted.head);
 	box->n--;
 	box->size -= msg_charge(m);
-	if (box->cursors || box->rare)
+	return m;
+}
+/* The first admitted event, or NULL. */
+static inline struct msg *
+mailbox_pop(struct mailbox *box)
+{
+	struct msg *m = mailbox_take(box);
+
+	if (m && mailbox_is_rare(box))
 		mailbox_left(box, m);
 	return m;
 }
@@ -107,14 +121,19 @@ struct msg *mailbox_admit(struct mailbox *box);
 struct msg *mailbox_pop_parked(struct mailbox *box);
 /* Back to the front of the parked. */
 void mailbox_unpark(struct mailbox *box, struct msg *m);
-/* Whether there is room for @m, were nothing parked. */
+/* Whether there is room for one that counts for @size, were nothing parked. */
 static inline bool
-mailbox_has_room(const struct mailbox *box, const struct msg *m)
+mailbox_has_space(const struct mailbox *box, uint32_t size)
 {
 	if (box->n == 0)
 		return true;
 	return box->n < box->max_n && box->size < box->max_size &&
-	       msg_charge(m) <= box->max_size - box->size;
+	       size <= box->max_size - box->size;
+}
+static inline bool
+mailbox_has_room(const struct mailbox *box, const struct msg *m)
+{
+	return mailbox_has_space(box, msg_charge(m));
 }
 /* Whether mailbox_push() would admit @m now. */
 static inline bool

@@ -11,17 +11,6 @@
 
 #include "base/fault.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define POOL_BYPASS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define POOL_BYPASS 1
-#endif
-#endif
-#ifndef POOL_BYPASS
-#define POOL_BYPASS 0
-#endif
-
 enum {
 	CLASS_HEAP = MSG_CLASSES,
 	HEAD_SIZE = offsetof(struct msg, data),
@@ -49,35 +38,21 @@ msg_pool_deinit(struct msg_pool *p)
 	msg_pool_init(p, p->depot);
 }
 
-/* `free` is empty: a batch for it. False: there is none. */
-__attribute__((noinline)) static bool
-pool_refill(struct msg_pool *p, unsigned c)
+/* Of what has no class, or when `free` has none of it. */
+struct depot_block *
+msg_pool_rest(struct msg_pool *p, unsigned c, size_t total)
 {
+	struct depot_block *block;
 	uint32_t n = MSG_POOL_BATCH;
 
-	p->free[c] = p->full[c] ? p->full[c] : depot_take(p->depot, c, &n);
-	p->full[c] = NULL;
-	if (!p->free[c])
-		return false;
-	p->room[c] = MSG_POOL_BATCH - n;
-	return true;
-}
-
-/* A block of @total bytes, of class *@class. */
-static inline void *
-block_take(struct msg_pool *p, size_t total, unsigned *class)
-{
-	unsigned c = p && !POOL_BYPASS ? depot_class(total) : CLASS_HEAP;
-	struct depot_block *block;
-
-	*class = c;
 	if (c == CLASS_HEAP)
 		return malloc(total);
-	if (!p->free[c] && !pool_refill(p, c))
+	block = p->full[c] ? p->full[c] : depot_take(p->depot, c, &n);
+	p->full[c] = NULL;
+	if (!block)
 		return NULL;
-	block = p->free[c];
 	p->free[c] = block->next;
-	p->room[c]++;
+	p->room[c] = MSG_POOL_BATCH - n + 1;
 	return block;
 }
 
@@ -133,9 +108,10 @@ static struct msg *
 head_new(struct msg_pool *p, size_t total, bool plain)
 {
 	size_t before = plain ? 0 : WIDE_SIZE;
-	unsigned class;
-	uint8_t *block =
-		FAULT(msg_new) ? NULL : block_take(p, before + total, &class);
+	unsigned class = msg_class(p, before + total);
+	uint8_t *block = FAULT(msg_new) ? NULL
+					: (uint8_t *)msg_pool_take(
+						  p, class, before + total);
 	struct msg *m = (struct msg *)(block + before);
 
 	if (!block)
@@ -177,31 +153,6 @@ msg_new(struct msg_pool *p, const struct msg_init *init)
 		m->flags |= MSG_EXTRA;
 		memset(msg_extra_at(m), 0, sizeof(struct msg_extra));
 	}
-	return m;
-}
-
-struct msg *
-msg_new_static(struct msg_pool *p, const char *event, uint8_t event_size,
-	const void *data, uint32_t size)
-{
-	struct msg *m;
-	unsigned class;
-
-	assert(size <= MSG_PAYLOAD_MAX);
-	m = FAULT(msg_new)
-		    ? NULL
-		    : block_take(p, HEAD_SIZE + (size_t)size + 1, &class);
-	if (!m)
-		return NULL;
-	*m = (struct msg){
-		.event = event,
-		.size = size,
-		.event_size = event_size,
-		.pool_class = (uint8_t) class,
-	};
-	if (data && size)
-		memcpy(m->data, data, size);
-	m->data[size] = 0;
 	return m;
 }
 

@@ -13,7 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "base/fault.h"
 #include "kernel/depot.h"
 
 struct sched;
@@ -281,8 +283,40 @@ struct msg_pool {
 	struct depot *depot;
 };
 
+/* AddressSanitizer is to see each message come and go. */
+#if defined(__SANITIZE_ADDRESS__)
+#define MSG_POOL_BYPASS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MSG_POOL_BYPASS 1
+#endif
+#endif
+#ifndef MSG_POOL_BYPASS
+#define MSG_POOL_BYPASS 0
+#endif
+
 void msg_pool_init(struct msg_pool *p, struct depot *depot);
 void msg_pool_deinit(struct msg_pool *p);
+/* For msg_new() and msg_new_plain(). */
+struct depot_block *msg_pool_rest(
+	struct msg_pool *p, unsigned class, size_t total);
+static inline unsigned
+msg_class(const struct msg_pool *p, size_t total)
+{
+	return p && !MSG_POOL_BYPASS ? depot_class(total) : MSG_CLASSES;
+}
+static inline struct depot_block *
+msg_pool_take(struct msg_pool *p, unsigned class, size_t total)
+{
+	struct depot_block *block;
+
+	if (class == MSG_CLASSES || !p->free[class])
+		return msg_pool_rest(p, class, total);
+	block = p->free[class];
+	p->free[class] = block->next;
+	p->room[class]++;
+	return block;
+}
 
 /**
  * msg_new() - an event with a payload
@@ -304,9 +338,53 @@ struct msg_init {
 	bool plain; /* without a struct msg_wide: it will not be needed */
 };
 struct msg *msg_new(struct msg_pool *p, const struct msg_init *init);
-/* The same, plain, without headers, its event static: for the hot path. */
-struct msg *msg_new_static(struct msg_pool *p, const char *event,
-	uint8_t event_size, const void *data, uint32_t size);
+/* memcpy() of what is mostly short, in pieces that a reader of words finds in
+ * the store buffer. */
+static inline void
+msg_copy(uint8_t *to, const uint8_t *from, size_t size)
+{
+	uint64_t head, tail;
+
+	if (size < sizeof(head) || size > 2 * sizeof(head)) {
+		memcpy(to, from, size);
+		return;
+	}
+	memcpy(&head, from, sizeof(head));
+	memcpy(&tail, from + size - sizeof(tail), sizeof(tail));
+	memcpy(to, &head, sizeof(head));
+	memcpy(to + size - sizeof(tail), &tail, sizeof(tail));
+}
+/* The same as msg_new(), plain, without headers, its event static: for the hot
+ * path. From @head are id, from, to, event, event_size, handler, flags, and size,
+ * which is that of @data. */
+static inline __attribute__((always_inline)) struct msg *
+msg_new_plain(struct msg_pool *p, const struct msg *head, const void *data)
+{
+	size_t total = sizeof(struct msg) + head->size + 1;
+	unsigned class = msg_class(p, total);
+	struct msg *m = FAULT(msg_new)
+				? NULL
+				: (struct msg *)msg_pool_take(p, class, total);
+
+	assert(head->size <= MSG_PAYLOAD_MAX);
+	if (!m)
+		return NULL;
+	*m = (struct msg){
+		.id = head->id,
+		.from = head->from,
+		.to = head->to,
+		.event = head->event,
+		.size = head->size,
+		.handler = head->handler,
+		.flags = head->flags,
+		.event_size = head->event_size,
+		.pool_class = (uint8_t) class,
+	};
+	if (data && head->size)
+		msg_copy(m->data, data, head->size);
+	m->data[head->size] = 0;
+	return m;
+}
 /* msg_free() of one that `free` has no room for. */
 struct msg *msg_free_rest(struct msg_pool *p, struct msg *m);
 /* Where its memory begins. */
@@ -315,6 +393,21 @@ msg_block(const struct msg *m)
 {
 	return m->flags & MSG_WIDE ? (void *)((struct msg_wide *)m - 1)
 				   : (void *)m;
+}
+/* msg_free() of one without MSG_WIDE. */
+static inline void
+msg_free_plain(struct msg_pool *p, struct msg *m)
+{
+	struct depot_block *block = (struct depot_block *)m;
+	unsigned c = m->pool_class;
+
+	if (!p->room[c]) {
+		msg_free_rest(p, m);
+		return;
+	}
+	block->next = p->free[c];
+	p->free[c] = block;
+	p->room[c]--;
 }
 /* NULL: nothing. Returns NULL. */
 static inline struct msg *

@@ -24,7 +24,7 @@ sched_init(struct sched *s, struct kernel *k, unsigned index,
 	s->executor = executor;
 	s->executor_data = executor_data;
 	s->index = index;
-	s->next_id = 1;
+	s->next_id = 64 | index;
 	s->wall_turn = UINT64_MAX;
 	if (index >= KERNEL_LOOPS_MAX)
 		return err_raise(-ENOSPC);

@@ -169,21 +169,28 @@ conclude(struct sched *sched, struct session *s, struct msg *m,
 	}
 }
 
-static void
+/* @m has just left the mailbox. */
+static inline void
 run_one(struct sched *sched, struct session *s, struct msg *m)
 {
 	enum session_result result;
 
 	sched->queued--;
-	if (((m->flags & MSG_EXTRA) || s->box.rare) && aside_end(sched, s, m))
+	if (((m->flags & MSG_EXTRA) || mailbox_is_rare(&s->box)) &&
+		(mailbox_left(&s->box, m), aside_end(sched, s, m)))
 		return;
 	result = s->ops->run(s, m);
 	if (sched->profile.ops)
 		sched->profile.ops->ran(sched, s, m, (int)result);
-	if (result == SESSION_DONE)
-		sched_handled(sched, s, m);
-	else
+	if (result != SESSION_DONE) {
 		conclude(sched, s, m, result);
+	} else if (m->flags & (MSG_ACK | MSG_EXTRA | MSG_WIDE)) {
+		sched_handled(sched, s, m);
+	} else {
+		s->counters.handled++;
+		sched->counters.handled++;
+		msg_free_plain(&sched->pool, m);
+	}
 }
 
 /* Events of the control lane are accepted when they have been taken. */
@@ -238,31 +245,31 @@ is_called(const struct session *s)
 	return ((uintptr_t)s->control.tail | (uintptr_t)s->notices.tail) != 0;
 }
 
-static inline __attribute__((always_inline)) int
+/* Nothing has come between the events. */
+static inline bool
+goes_on(const struct session *s)
+{
+	return s->run == SESSION_RUNNING && !s->exiting && !is_called(s) &&
+	       !(s->box_bits & BOX_HELD);
+}
+
+static int
 run_events(struct sched *sched, struct session *s)
 {
-	int budget = (int)sched->kernel->limits.budget, n = 0;
-	bool retries = s->retries;
+	int budget = s->retries ? 1 : (int)sched->kernel->limits.budget, n = 0;
 	struct msg *m;
 
-	if (retries)
-		budget = 1;
 	s->run = SESSION_RUNNING;
-	while (n < budget && (m = mailbox_pop(&s->box))) {
+	while (n < budget && (m = mailbox_take(&s->box))) {
 		run_one(sched, s, m);
 		if (s->box.n_parked) /* after it: it may be back, HELD */
 			session_admit_parked(sched, s);
 		n++;
-		if (s->run != SESSION_RUNNING || s->exiting || is_called(s) ||
-			(s->box_bits & BOX_HELD))
+		if (!goes_on(s))
 			break;
 	}
 	if (s->run == SESSION_RUNNING)
 		s->run = SESSION_IDLE;
-	if (retries && s->begun)
-		s->retries = false;
-	if (s->box_bits & BOX_ABOVE)
-		queue_fall(sched, s);
 	return n;
 }
 
@@ -306,15 +313,22 @@ run_special(struct sched *sched, struct session *s)
 		n += run_control(sched, s);
 	if (s->notices.tail && is_ready(s))
 		n += run_notices(sched, s);
-	if (is_plain(s))
+	if (is_plain(s)) {
+		bool retries = s->retries;
+
 		n += run_events(sched, s);
+		if (retries && s->begun)
+			s->retries = false;
+	}
 	return n;
 }
 
 /* It has run: has it more to do, or does it end? */
-__attribute__((noinline)) static void
+static void
 leave_special(struct sched *sched, struct session *s)
 {
+	if (s->box_bits & BOX_ABOVE)
+		queue_fall(sched, s);
 	if (s->exiting && (s->stopping || s->run != SESSION_BUSY))
 		life_finish(s);
 	else if (has_more(s))
@@ -323,26 +337,66 @@ leave_special(struct sched *sched, struct session *s)
 		idle_ran(sched, s);
 }
 
-int
-session_run(struct sched *sched, struct session *s)
+__attribute__((noinline)) static int
+run_any(struct sched *sched, struct session *s)
 {
 	int n;
 
-	s->queued = false;
 	if (s->life == SESSION_DEAD) {
 		slots_give(sched, s);
 		return 1;
 	}
 	sched->running = s;
-	n = is_plain(s) ? run_events(sched, s) : run_special(sched, s);
+	n = run_special(sched, s);
 	sched->running = NULL;
-	if (!is_plain(s))
-		leave_special(sched, s);
-	else if (s->box.admitted.head)
+	leave_special(sched, s);
+	return n + 1;
+}
+
+/* It has run events, and now it is not calm any more. */
+__attribute__((noinline)) static int
+leave_calm(struct sched *sched, struct session *s, int n)
+{
+	if (s->run == SESSION_RUNNING)
+		s->run = SESSION_IDLE;
+	sched->running = NULL;
+	leave_special(sched, s);
+	return n + 1;
+}
+
+/* The hot path: it is calm, idle and has events. */
+static inline int
+run_calm(struct sched *sched, struct session *s)
+{
+	int budget = (int)sched->kernel->limits.budget, n = 0;
+
+	sched->running = s;
+	s->run = SESSION_RUNNING;
+	do {
+		run_one(sched, s, mailbox_take(&s->box));
+		n++;
+		if (s->box.n_parked) /* after it: it may be back, HELD */
+			session_admit_parked(sched, s);
+		if (s->run != SESSION_RUNNING || !session_is_calm(s))
+			return leave_calm(sched, s, n);
+	} while (s->box.admitted.head && n < budget);
+	s->run = SESSION_IDLE;
+	sched->running = NULL;
+	if (s->box.admitted.head)
 		sched_enqueue(sched, s);
 	else if (s->kin)
 		idle_ran(sched, s);
 	return n + 1;
+}
+
+int
+session_run(struct sched *sched, struct session *s)
+{
+	s->queued = false;
+	if (!session_is_calm(s) || s->run != SESSION_IDLE ||
+		!s->box.admitted.head)
+		return run_any(sched, s);
+	return run_calm(sched, s);
 }
 
 /* ---- for kinds ------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/list.h"
 #include "eventd/status.h"
@@ -173,11 +174,17 @@ struct session {
 	uint32_t calls;       /* they, see calls_first() */
 	uint32_t delays;      /* it has set, see delays_next_of() */
 	uint32_t n_timers;    /* of those, to itself */
-	bool exiting;         /* to be stopped when its handler returns */
-	bool stopping : 1;    /* ... and not started again */
-	bool retries : 1;     /* its next event crashed it before */
-	uint8_t box_bits;     /* enum session_box */
-	uint8_t life;         /* enum session_life */
+	bool stopping;        /* it will not be started again */
+	/* What seldom changes and is looked at for each event, in one word. */
+	union {
+		struct {
+			uint8_t life;     /* enum session_life */
+			uint8_t box_bits; /* enum session_box */
+			bool exiting; /* to be stopped when its handler returns */
+			bool retries; /* its next event crashed it before */
+		};
+		uint32_t standing; /* session_standing() */
+	};
 };
 
 /**
@@ -291,6 +298,29 @@ size_t session_memory(const struct session *s);
 
 /* ---- for the kernel's own files -------------------------------------- */
 
+static inline uint32_t
+session_standing(uint8_t life, uint8_t box_bits, bool exiting, bool retries)
+{
+	const uint8_t bytes[] = {life, box_bits, exiting, retries};
+	uint32_t standing;
+
+	memcpy(&standing, bytes, sizeof(standing));
+	return standing;
+}
+
+/* It is up, takes its events one after the other and tells nobody of the
+ * level of its mailbox. */
+static inline bool
+session_is_calm(const struct session *s)
+{
+	uint32_t mind =
+		session_standing(0xff, (uint8_t)~BOX_CHOOSY, true, true);
+
+	return (s->standing & mind) ==
+		       session_standing(SESSION_UP, 0, false, false) &&
+	       !((uintptr_t)s->control.tail | (uintptr_t)s->notices.tail);
+}
+
 /* The next turn starts it. */
 void session_begin(struct session *s);
 /* One of its own is answered, or nobody waits any more. */
@@ -310,6 +340,13 @@ enum {
 	SESSION_SLOT_MASK = (1 << SESSION_SLOT_BITS) - 1,
 	SESSION_CHUNK_MASK = (1 << SESSION_CHUNK_BITS) - 1,
 };
+
+/* The id of one that is known to be there. */
+static inline uint64_t
+session_id(const struct session *s)
+{
+	return atomic_load_explicit(&s->id, memory_order_relaxed);
+}
 
 /* The session in @slot, which has been in use; it may be free now. */
 static inline struct session *

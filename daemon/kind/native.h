@@ -7,8 +7,10 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "eventd/plugin.h"
+#include "kernel/sched.h"
 #include "kernel/session.h"
 #include "kind/deferred.h"
+#include "kind/kind.h"
 #include "kind/native_image.h"
 
 struct native_gather;
@@ -111,8 +113,24 @@ int native_adjust(struct evd_ctx *ctx, uint64_t timer, const char *name,
 int native_next_timer(
 	struct evd_ctx *ctx, uint64_t after, struct evd_timer_info *info);
 
+static inline struct native *
+native_state(const struct session *s)
+{
+	return s->state;
+}
 /* The running native session @id if it lives on the scheduler of @n. */
-struct native *native_find(struct native *n, uint64_t id);
+static inline struct session *
+native_at(struct native *n, uint64_t id)
+{
+	struct session *s = session_find(n->sched->kernel, id);
+
+	return s &&
+			       atomic_load_explicit(&s->home,
+				       memory_order_relaxed) == n->sched &&
+			       s->ops == &kind_native && s->state
+		       ? s
+		       : NULL;
+}
 /* The outcome will be the event @event; NULL: out of memory. */
 struct native_call *native_call_new(struct native *n, const char *event);
 void native_call_free(struct native_call *call);

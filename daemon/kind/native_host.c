@@ -67,11 +67,12 @@ holder_of(const struct evd_target *target)
 static void
 ref_resolve(struct native *n, struct native_ref *ref, uint64_t holder)
 {
-	struct native *to = native_find(n, holder);
+	struct session *to = native_at(n, holder);
 
 	ref->holder = to ? holder : 0;
-	ref->slot =
-		to ? native_image_slot(to->image, ref->event, ref->size) : NULL;
+	ref->slot = to ? native_image_slot(
+				 native_state(to)->image, ref->event, ref->size)
+		       : NULL;
 }
 
 static bool
@@ -162,12 +163,20 @@ slot_of(struct native *n, const struct native_image *image, const char *event)
 {
 	const struct native_slot *said = n->said;
 
-	if (said < image->slots || said > image->slots + image->mask ||
-		strcmp(said->event, event) != 0)
-		said = native_image_slot(image, event, strlen(event));
+	if (said && said->image == image &&
+		(said->event == event || strcmp(said->event, event) == 0))
+		return said;
+	said = native_image_slot(image, event, strlen(event));
 	if (said)
 		n->said = said;
 	return said;
+}
+
+__attribute__((noinline)) static int
+post_failed(struct native *n, struct msg *m, int r)
+{
+	msg_free(&n->sched->pool, m);
+	return errno_of(r);
 }
 
 /* Takes @m whatever happens. */
@@ -179,36 +188,77 @@ post(struct native *n, struct msg *m, uint64_t to)
 	m->to = to;
 	m->from = n->session->id;
 	r = sched_post(n->sched, m);
-	if (!r)
-		return 0;
-	msg_free(&n->sched->pool, m);
-	return errno_of(r);
+	return r ? post_failed(n, m, r) : 0;
 }
 
 /* To a native session of this thread: it gets its own string and index, so the
  * name is looked up once, and neither checked nor copied. */
-static inline int
+static inline __attribute__((always_inline)) struct msg *
+make_here(const struct native *n, const struct session *t,
+	const struct native_slot *slot, const void *data, uint32_t size,
+	uint16_t flags)
+{
+	return msg_new_plain(&n->sched->pool,
+		&(struct msg){
+			.id = sched_id(n->sched),
+			.from = session_id(n->session),
+			.to = session_id(t),
+			.event = slot->event,
+			.size = size,
+			.handler = slot->direct,
+			.flags = flags,
+			.event_size = slot->size,
+		},
+		data);
+}
+
+/* Something stands in the way. */
+__attribute__((noinline)) static int
+post_around(struct native *n, struct session *t, const struct native_slot *slot,
+	const void *data, size_t size)
+{
+	struct msg *m;
+	int r;
+
+	if (size > n->sched->kernel->limits.max_payload)
+		return -EMSGSIZE;
+	m = make_here(n, t, slot, data, (uint32_t)size, 0);
+	if (!m)
+		return -ENOMEM;
+	r = sched_post_here(n->sched, t, m);
+	return r ? post_failed(n, m, r) : 0;
+}
+
+static inline __attribute__((always_inline)) int
 post_here(struct native *n, struct session *t, const struct native_slot *slot,
 	const void *data, size_t size)
 {
 	struct sched *s = n->sched;
 	struct msg *m;
-	int r;
 
-	if (size > s->kernel->limits.max_payload)
-		return -EMSGSIZE;
-	m = msg_new_static(
-		&s->pool, slot->event, slot->size, data, (uint32_t)size);
+	if (size > s->kernel->limits.max_payload ||
+		!sched_takes(s, t, (uint32_t)size))
+		return post_around(n, t, slot, data, size);
+	m = make_here(n, t, slot, data, (uint32_t)size, MSG_ADMITTED);
 	if (!m)
 		return -ENOMEM;
-	m->handler = slot->index;
-	m->to = t->id;
-	m->from = n->session->id;
-	r = sched_post_here(s, t, m);
-	if (!r)
-		return 0;
-	msg_free(&s->pool, m);
-	return errno_of(r);
+	sched_put(s, t, m);
+	return 0;
+}
+
+__attribute__((noinline)) static int
+post_ref(struct native *n, const struct native_ref *ref, uint64_t holder,
+	const void *data, size_t size)
+{
+	struct msg *m;
+	int r = make(n,
+		&(struct msg_init){.event = ref->event,
+			.event_size = ref->size,
+			.data = data,
+			.size = size_of(size)},
+		&m);
+
+	return r ? r : post(n, m, holder);
 }
 
 static int
@@ -218,9 +268,7 @@ host_post(struct evd_ctx *ctx, struct evd_target *target, uint32_t handler,
 	struct native *n = native_of(ctx);
 	uint64_t holder = holder_of(target);
 	struct native_ref *ref;
-	const struct native *peer;
-	struct msg *m;
-	int r;
+	struct session *peer;
 
 	if (handler - 1 >= n->n_refs)
 		return -EINVAL;
@@ -229,20 +277,12 @@ host_post(struct evd_ctx *ctx, struct evd_target *target, uint32_t handler,
 		return -ENOENT;
 	if (ref->holder != holder && ref->target == target)
 		ref_resolve(n, ref, holder);
-	peer = ref->slot && ref->holder == holder ? native_find(n, holder)
-						  : NULL;
-	if (peer)
-		return post_here(n, peer->session, ref->slot, data, size);
-	r = make(n,
-		&(struct msg_init){.event = ref->event,
-			.event_size = ref->size,
-			.data = data,
-			.size = size_of(size)},
-		&m);
-	return r ? r : post(n, m, holder);
+	peer = ref->slot && ref->holder == holder ? native_at(n, holder) : NULL;
+	return peer ? post_here(n, peer, ref->slot, data, size)
+		    : post_ref(n, ref, holder, data, size);
 }
 
-static int
+__attribute__((noinline)) static int
 post_named(struct native *n, uint64_t session, const char *event,
 	const void *data, size_t size)
 {
@@ -252,18 +292,17 @@ post_named(struct native *n, uint64_t session, const char *event,
 	return r ? r : post(n, m, session);
 }
 
-static int
+__attribute__((no_stack_protector)) static int
 host_post_id(struct evd_ctx *ctx, uint64_t session, const char *event,
 	const void *data, size_t size)
 {
 	struct native *n = native_of(ctx);
-	const struct native *peer = native_find(n, session);
+	struct session *peer = native_at(n, session);
 	const struct native_slot *slot =
-		peer ? slot_of(n, peer->image, event) : NULL;
+		peer ? slot_of(n, native_state(peer)->image, event) : NULL;
 
-	if (!slot)
-		return post_named(n, session, event, data, size);
-	return post_here(n, peer->session, slot, data, size);
+	return slot ? post_here(n, peer, slot, data, size)
+		    : post_named(n, session, event, data, size);
 }
 
 static uint64_t

@@ -115,7 +115,9 @@ slot_fill(struct native_image *image, uint16_t index)
 		.event = event,
 		.hash = hash,
 		.index = index,
+		.direct = event[0] == '_' ? 0 : index,
 		.size = (uint8_t)size,
+		.image = image,
 	};
 }
 
@@ -132,6 +134,8 @@ index_handlers(struct native_image *image)
 	if (!image->slots)
 		return "out of memory";
 	image->mask = n - 1;
+	image->handlers = p->handlers;
+	image->n_handlers = p->n_handlers;
 	for (size_t i = 0; i < p->n_handlers; i++) {
 		const char *event = p->handlers[i].event;
 

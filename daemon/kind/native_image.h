@@ -16,7 +16,10 @@ struct native_slot {
 	const char *event;
 	uint32_t hash;
 	uint16_t index; /* of the handler + 1; 0: free */
+	uint16_t
+		direct; /* the same; 0: it has a name that others may not use */
 	uint8_t size;
+	const struct native_image *image;
 };
 
 struct native_image {
@@ -25,6 +28,8 @@ struct native_image {
 	uint64_t hash;
 	size_t size;
 	int fd; /* of the copy; its number is the loader's name */
+	const struct evd_handler *handlers; /* the plugin's */
+	size_t n_handlers;
 	struct native_slot *slots; /* handlers by name, open addressing */
 	uint32_t mask;
 	char error[256];

@@ -157,12 +157,21 @@ post_ref(struct evd_ctx *ctx, struct state *s, const char *event,
 
 /* ---- pingpong-*: event k is handled by pong if k is even, else by ping --- */
 
+__attribute__((noinline)) static int
+post_random(struct evd_ctx *ctx, struct state *s, struct event *e)
+{
+	char alias[16];
+
+	snprintf(alias, sizeof alias, "actor%05u",
+		(unsigned)(random_next(s) % ACTORS));
+	return evd_ctx_post_alias(ctx, alias, "event", e, sizeof *e);
+}
+
 static int
 pingpong_post(
 	struct evd_ctx *ctx, struct state *s, uint64_t from, uint64_t number)
 {
 	struct event e = {.number = number};
-	char alias[16];
 
 	if (s->how == 'i' && from)
 		return evd_ctx_post_id(ctx, from, "event", &e, sizeof e);
@@ -170,9 +179,7 @@ pingpong_post(
 		return post_ref(ctx, s, "event", &e);
 	if (s->how != 'm')
 		return evd_ctx_post_alias(ctx, s->peer, "event", &e, sizeof e);
-	snprintf(alias, sizeof alias, "actor%05u",
-		(unsigned)(random_next(s) % ACTORS));
-	return evd_ctx_post_alias(ctx, alias, "event", &e, sizeof e);
+	return post_random(ctx, s, &e);
 }
 
 static int

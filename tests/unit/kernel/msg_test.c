@@ -113,7 +113,8 @@ test_a_plain_one_has_none_of_what_is_rare(void **state)
 		.data = "abc",
 		.size = 3};
 	struct msg *plain[] = {msg_new(*state, &init),
-		msg_new_static(*state, "e", 1, "abc", 3)};
+		msg_new_plain(*state,
+			&(struct msg){.event = init.event, .size = 3}, "abc")};
 
 	for (int i = 0; i < 2; i++) {
 		const struct msg *m = plain[i];
