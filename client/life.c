@@ -63,17 +63,20 @@ spawn(struct evd *c, Eventd__V1__Spawn *spawn, uint64_t *session)
 }
 
 int
-evd_spawn(struct evd *c, const struct evd_spawn_options *options,
-	uint64_t *session)
+evd_spawn(
+	struct evd *c, const struct evd_spawn_options *given, uint64_t *session)
 {
 	Eventd__V1__Spawn message = EVENTD__V1__SPAWN__INIT;
+	struct evd_spawn_options all = {0}, *options = &all;
 	Eventd__V1__Header **params;
 	int r;
 
 	EVD_CHECK(c);
-	if (!options || options->size < sizeof(*options))
+	if (!given || given->size < offsetof(struct evd_spawn_options, tie))
 		return evd__fail(c, EVD_STATUS_INVALID,
 			"evd_spawn() needs options with their size");
+	memcpy(&all, given,
+		given->size < sizeof(all) ? given->size : sizeof(all));
 	r = aliases_check(c, options);
 	if (r)
 		return r;
@@ -87,6 +90,7 @@ evd_spawn(struct evd *c, const struct evd_spawn_options *options,
 	message.n_aliases = options->n_aliases;
 	message.params = params;
 	message.n_params = options->n_params;
+	message.tie = options->tie != 0;
 	r = spawn(c, &message, session);
 	free(params);
 	return r;

@@ -266,6 +266,7 @@ evd_wait_alias_start(struct evd *c, const char *alias, int timeout_ms)
 struct wish {
 	const char *alias, *pattern;
 	uint64_t session;
+	bool link;
 	Eventd__V1__Request request;
 	Eventd__V1__Watch watch;
 	Eventd__V1__WatchNames names;
@@ -300,6 +301,7 @@ wish_request(struct wish *w)
 	if (w->alias)
 		w->watch.alias = (char *)(uintptr_t)w->alias;
 	w->watch.session = w->session;
+	w->watch.link = w->link;
 	w->request.verb_case = EVENTD__V1__REQUEST__VERB_WATCH;
 	w->request.watch = &w->watch;
 }
@@ -365,6 +367,20 @@ evd_watch_id(struct evd *c, uint64_t session)
 {
 	EVD_CHECK(c);
 	return watch_now(c, &(struct wish){.session = session});
+}
+
+int64_t
+evd_link(struct evd *c, const char *alias)
+{
+	EVD_CHECK(c);
+	return watch_now(c, &(struct wish){.alias = alias, .link = true});
+}
+
+int64_t
+evd_link_start(struct evd *c, const char *alias)
+{
+	EVD_CHECK(c);
+	return watch_later(c, &(struct wish){.alias = alias, .link = true});
 }
 
 int64_t
@@ -521,7 +537,8 @@ evd__goodbye(struct evd *c)
 	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
 	Eventd__V1__Goodbye goodbye = EVENTD__V1__GOODBYE__INIT;
 
-	if (c->state != CONN_READY || (!c->will.alias && !c->n_bindings))
+	if (c->state != CONN_READY ||
+		(!c->will.alias && !c->n_bindings && !c->n_watches))
 		return;
 	request.verb_case = EVENTD__V1__REQUEST__VERB_GOODBYE;
 	request.goodbye = &goodbye;

@@ -95,6 +95,8 @@ enum option_id {
 	OPT_OVERFLOW,
 	OPT_MAX_EVENTS,
 	OPT_MAX_BYTES,
+	OPT_LINK,
+	OPT_TIE,
 	N_OPTIONS,
 };
 

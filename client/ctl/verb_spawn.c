@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ctl.h"
+#include "watch.h"
 
 /* ---- spawn --------------------------------------------------------------- */
 
@@ -122,7 +123,8 @@ spawn(struct ctl *ctl, const struct names *names)
 		.aliases = names->aliases,
 		.n_aliases = names->n_aliases,
 		.params = names->params,
-		.n_params = names->n_params};
+		.n_params = names->n_params,
+		.tie = ctl_has(ctl, OPT_TIE)};
 	uint64_t id;
 	int r;
 
@@ -137,7 +139,10 @@ spawn(struct ctl *ctl, const struct names *names)
 		    ? ctl_fail_evd(ctl)
 		    : print_spawned(ctl, names, id);
 	free(whole);
-	return r;
+	if (r || !options.tie)
+		return r;
+	r = ctl_flush(ctl);
+	return r ? r : watch_until_down(ctl, id);
 }
 
 int

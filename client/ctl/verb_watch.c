@@ -7,6 +7,7 @@
 #include "ctl.h"
 #include "pages.h"
 #include "text.h"
+#include "watch.h"
 
 /* ---- wait -------------------------------------------------------------- */
 
@@ -155,12 +156,23 @@ verb_watch(struct ctl *ctl)
 		r = ctl_connect(ctl);
 	for (size_t i = 0; r == 0 && (alias = ctl_word(ctl, i)); i++) {
 		ctl->subject = alias;
-		if (evd_watch(ctl->evd, alias) < 0)
+		if ((ctl_has(ctl, OPT_LINK) ? evd_link(ctl->evd, alias)
+					    : evd_watch(ctl->evd, alias)) < 0)
 			return ctl_fail_evd(ctl);
 		w.left++;
 	}
 	ctl->subject = NULL;
 	return r ? r : loop(&w);
+}
+
+int
+watch_until_down(struct ctl *ctl, uint64_t session)
+{
+	struct watching w = {.ctl = ctl, .left = 1, .tell = tell_down};
+
+	if (evd_watch_id(ctl->evd, session) < 0)
+		return ctl_fail_evd(ctl);
+	return loop(&w);
 }
 
 /* ---- names ------------------------------------------------------------- */

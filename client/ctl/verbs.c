@@ -89,6 +89,11 @@ const struct option_spec option_specs[N_OPTIONS] = {
 		"events that the mailbox holds (default 1024)", NULL, 0},
 	[OPT_MAX_BYTES] = {"max-bytes", 0, "N",
 		"bytes that it holds (default 4194304)", NULL, 0},
+	[OPT_LINK] = {"link", 0, NULL,
+		"the sessions fail if this program dies before them", NULL, 0},
+	[OPT_TIE] = {"tie", 0, NULL,
+		"wait until it ends; it ends with this program at the latest",
+		NULL, 0},
 	[OPT_NULL_OUT] = {"null", '0', NULL,
 		"end each payload of --raw with a NUL byte, not a line feed",
 		NULL, 0},
@@ -286,7 +291,7 @@ const struct verb verbs[] = {
 		"A line for each: the alias and the reason, which is normal,\n"
 		"stopped, failed, connection lost, no such session or\n"
 		"another. Without --timeout it waits for ever.\n",
-		{OPT_END},
+		{OPT_LINK},
 		1,
 		-1,
 		{COMPLETE_ALIAS, COMPLETE_ALIAS},
@@ -429,7 +434,7 @@ const struct verb verbs[] = {
 		"FILE is a session file; else --script or --plugin says what\n"
 		"to run. It is there until it ends, is stopped or the daemon\n"
 		"ends.\n",
-		{OPT_SCRIPT, OPT_PLUGIN, OPT_ALIAS, OPT_PARAM},
+		{OPT_SCRIPT, OPT_PLUGIN, OPT_ALIAS, OPT_PARAM, OPT_TIE},
 		0,
 		1,
 		{COMPLETE_FILE, COMPLETE_NOTHING},

@@ -538,6 +538,17 @@ tie_unwatch(struct session *s, uint64_t number)
 }
 
 int
+tie_cut(struct session *s, uint64_t number)
+{
+	struct tie_end *end = ties_find(s->ties, number, TIE_KIND_END);
+
+	if (!end)
+		return TIE_E_NONE;
+	end_cut(s, end);
+	return 0;
+}
+
+int
 tie_unlink(struct session *s, uint64_t other)
 {
 	int r = TIE_E_NONE;

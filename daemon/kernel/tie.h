@@ -46,6 +46,7 @@ int tie_make(struct session *s, const struct tie_init *init, uint64_t *number);
 /* End a watch of @s: 0 or TIE_E_NONE. A `_down` that is on its way comes. */
 int tie_unwatch(struct session *s, uint64_t number);
 /* End the link of @s with the session @other: 0 or TIE_E_NONE. */
+int tie_cut(struct session *s, uint64_t number); /* a watch or a link */
 int tie_unlink(struct session *s, uint64_t other);
 /* "normal", "failed" ... */
 const char *tie_why_word(enum tie_end_why why);

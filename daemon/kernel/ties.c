@@ -54,6 +54,14 @@ ties_unwatch(struct session *s, uint64_t number)
 }
 
 int
+ties_cut(struct session *s, uint64_t number)
+{
+	if (!names_unwatch(s, number))
+		return 0;
+	return tie_cut(s, number);
+}
+
+int
 ties_trap(struct session *s, bool on)
 {
 	if (!ties_get(s))

@@ -55,6 +55,8 @@ struct ties *ties_get(struct session *s);
 int ties_check(const struct session *s);
 /* End a watch of whatever kind: 0 or TIE_E_NONE. What is on its way comes. */
 int ties_unwatch(struct session *s, uint64_t number);
+/* The same, or a link. */
+int ties_cut(struct session *s, uint64_t number);
 /* Does @s live on when one that it is linked with fails? -ENOMEM. */
 int ties_trap(struct session *s, bool on);
 

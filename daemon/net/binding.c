@@ -133,8 +133,13 @@ client_settled(struct session *s, uint64_t seq, uint32_t size, int status,
 	(void)s, (void)seq, (void)size, (void)status, (void)text;
 }
 
+static void binding_granted(struct binding *b);
+static void binding_dismissed(
+	struct conn *c, struct binding *b, int status, uint64_t by);
+
 /* What was delivered and not settled ends with the session: its consumer is
- * gone and may or may not have handled it. */
+ * gone and may or may not have handled it. One that is linked with the session
+ * may have failed: then the client is told. */
 static void
 client_stop(struct session *s, bool crashed)
 {
@@ -142,6 +147,10 @@ client_stop(struct session *s, bool crashed)
 
 	(void)crashed;
 	lease_end(&b->lease, s, EVD_STATUS_DIED);
+	if (!b->session)
+		return; /* binding_free() asked for it */
+	b->session = NULL;
+	binding_dismissed(b->conn, b, EVD_STATUS_DIED, 0);
 }
 
 static bool
@@ -151,10 +160,6 @@ client_cancelled(struct session *s, uint64_t call)
 
 	return inbound_cancel(b->conn, call);
 }
-
-static void binding_granted(struct binding *b);
-static void binding_dismissed(
-	struct conn *c, struct binding *b, int status, uint64_t by);
 
 static void
 client_alias(struct session *s, const char *name, bool held, uint64_t by)
@@ -301,7 +306,7 @@ binding_free(struct binding *b)
 	struct msg *m;
 
 	if (b->session)
-		session_stop(b->session);
+		session_stop(TAKE(b->session));
 	while ((m = msg_queue_pop(&b->pending)))
 		copy_drop(s, m);
 	msg_free(&s->pool, b->farewell);

@@ -11,7 +11,7 @@
 
 /* ---- spawn ------------------------------------------------------------- */
 
-/* out: the spec, a reference; args: the session's id */
+/* out: the spec, a reference; args: the session's id, is it tied? */
 static bool
 spawn_visit(struct gather *g, struct sched *s)
 {
@@ -49,6 +49,22 @@ spawn_finish(struct gather *g)
 	g->response.spawned = spawned;
 }
 
+/* As a child of the connection that asks; on its loop. */
+static void
+spawn_tied(struct gather *g, struct session_spec *spec)
+{
+	struct spawn spawn = {.ops = kind_find(spec->kind), .spec = spec};
+
+	g->finish = spawn_finish;
+	if (session_find(g->home->kernel, g->session)) { /* else: nobody asks */
+		g->status = session_spawn(g->peer->session, &spawn);
+		g->args[0] = spawn.id;
+		snprintf(g->text, sizeof(g->text), "%s", spawn.text);
+	}
+	spec_unref(spec);
+	gather_answer(g);
+}
+
 static void
 spawn_refuse(struct gather *g, int status, const char *text)
 {
@@ -71,6 +87,10 @@ described(void *arg, int status, const char *text, struct session_spec *spec)
 		spawn_refuse(g, EVD_STATUS_INVALID,
 			"a mailbox for clients needs a session file in "
 			"sessions.d");
+		return;
+	}
+	if (g->args[1]) {
+		spawn_tied(g, spec);
 		return;
 	}
 	g->out = spec;
@@ -159,6 +179,7 @@ verb_spawn(struct peer *p, const Eventd__V1__Request *r)
 	g = gather_new(p, r->id);
 	if (!g)
 		return;
+	g->args[1] = spawn->tie;
 	if (take_params(g, spawn, &order))
 		shared->daemon->describe(
 			shared->daemon_data, g->home, &order, described, g);

@@ -84,10 +84,15 @@ void
 verb_watch(struct peer *p, const Eventd__V1__Request *r)
 {
 	const Eventd__V1__Watch *watch = r->watch;
-	struct tie_init init = {.session = watch->session};
+	struct tie_init init = {
+		.session = watch->session,
+		.link = watch->link,
+	};
 	uint64_t number = 0;
 	int e;
 
+	if (watch->link && !verb_may_manage(p, r->id))
+		return;
 	if (watch->alias[0]) {
 		if (!verb_name_ok(p, r->id, watch->alias))
 			return;
@@ -95,14 +100,17 @@ verb_watch(struct peer *p, const Eventd__V1__Request *r)
 		init.session = alias_holder(&sched_of(p)->kernel->aliases,
 			watch->alias, strlen(watch->alias));
 	}
-	e = tie_make(p->session, &init, &number);
+	/* A client is told of the end of the other; it does not fail. */
+	e = watch->link ? ties_trap(p->session, true) : 0;
+	if (!e)
+		e = tie_make(p->session, &init, &number);
 	answer_watched(p, r->id, e, number);
 }
 
 void
 verb_unwatch(struct peer *p, const Eventd__V1__Request *r)
 {
-	int e = ties_unwatch(p->session, r->unwatch->watch);
+	int e = ties_cut(p->session, r->unwatch->watch);
 
 	verb_refuse(p, r->id, ties_status(e), e ? "no such watch" : "");
 }

@@ -332,6 +332,7 @@ struct evd_spawn_options {
 	size_t n_aliases;
 	const struct evd_header *params; /* of [Params]; values are text */
 	size_t n_params;
+	int tie; /* it ends with this connection at the latest */
 };
 
 /**

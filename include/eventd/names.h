@@ -88,6 +88,17 @@ EVD_API int64_t evd_watch(struct evd *c, const char *alias);
 EVD_API int64_t evd_watch_id(struct evd *c, uint64_t session);
 
 /**
+ * evd_link() - evd_watch(), and the session fails when this program dies
+ *
+ * That is: when the connection ends without evd_close() or evd_free(). For root
+ * and the user that eventd runs as. evd_unwatch() ends it. A lost connection
+ * ends it, too; it is not made again.
+ *
+ * Return: as evd_watch(), or -EACCES.
+ */
+EVD_API int64_t evd_link(struct evd *c, const char *alias);
+
+/**
  * evd_watch_names() - be told of aliases that come and go
  * @pattern: of them: a name in which one `*` may stand for anything
  *
@@ -127,6 +138,7 @@ EVD_API int64_t evd_bind_opt_start(
 EVD_API int64_t evd_wait_alias_start(
 	struct evd *c, const char *alias, int timeout_ms);
 EVD_API int64_t evd_watch_start(struct evd *c, const char *alias);
+EVD_API int64_t evd_link_start(struct evd *c, const char *alias);
 EVD_API int64_t evd_watch_names_start(struct evd *c, const char *pattern);
 
 /* Does the pattern match the alias? Any thread. 1, 0; or -EINVAL: it is no

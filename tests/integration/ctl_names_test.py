@@ -128,6 +128,34 @@ class Names(ctl.TestCase):
         taken.send_signal(signal.SIGINT)
         self.ended(taken, 130)
 
+    def test_a_link_takes_down(self):
+        before = self.session("watcher")["restarts"]
+        link = self.run_ctl("watch", "--link", "watcher")
+        harness.wait_for(lambda: self.session("watcher")["links"] == 1)
+        link.kill()
+        harness.wait_for(lambda: "connection lost" in
+                         self.session("watcher")["reason"])
+        harness.wait_for(lambda: self.session("watcher")["restarts"] > before)
+
+    def test_a_tied_session_ends_with_its_client(self):
+        script = self.daemon.write("scripts/tied.lua", "return {"
+                                   "done = function() eventd.exit() end}")
+        words = ("spawn", "--script", script, "--alias", "tied", "--tie")
+        tied = self.run_ctl(*words)
+        self.ctl("wait", "tied")
+        self.ctl("post", "tied", "done")
+        self.assertIn("normal", self.ended(tied))
+        for signal_ in (signal.SIGKILL, signal.SIGINT):
+            tied = self.run_ctl(*words)
+            self.ctl("wait", "tied")
+            tied.send_signal(signal_)
+            harness.wait_for(lambda: self.run_status("tied") == 68)
+
+    def run_status(self, alias):
+        status = subprocess.run(self.command("status", alias),
+                                capture_output=True)
+        return status.returncode
+
     def test_status_counts_ties(self):
         self.bound("job")
         self.ctl("call", "watcher", "watch", "job")

@@ -259,6 +259,101 @@ test_wait_is_answered_when_the_alias_appears(void **state)
 	client_free(c);
 }
 
+/* ---- links -------------------------------------------------------------- */
+
+static uint64_t
+link_to(struct client *c, const char *alias, int status)
+{
+	Eventd__V1__Request r = EVENTD__V1__REQUEST__INIT;
+	Eventd__V1__Watch w = EVENTD__V1__WATCH__INIT;
+	Eventd__V1__Response *response;
+
+	w.alias = (char *)alias;
+	w.link = true;
+	r.verb_case = EVENTD__V1__REQUEST__VERB_WATCH;
+	r.watch = &w;
+	response = client_request(c, &r, status);
+	return status ? 0 : response->watched->watch;
+}
+
+static void
+test_what_a_client_is_linked_with_dies_with_it(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0), *d = client_hello(rig, 0);
+	struct client *e = client_hello(rig, 0);
+	struct fake *job = fake_new(rig, far(rig), "job");
+	uint64_t id = job->session->id;
+	uint64_t number = link_to(c, "job", EVD_STATUS_OK);
+
+	unwatch(c, number, EVD_STATUS_OK);
+	client_free(c); /* it is not linked any more */
+	link_to(d, "job", EVD_STATUS_OK);
+	goodbye(d);
+	client_free(d);
+	rig_run(rig);
+	assert_non_null(session_find(&rig->kernel, id));
+	link_to(e, "job", EVD_STATUS_OK);
+	client_free(e);
+	RIG_UNTIL(rig, !session_find(&rig->kernel, id));
+}
+
+static void
+test_a_linked_client_is_told_and_lives_on(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0),
+		      *holder = client_hello(rig, far(rig));
+	uint64_t number;
+
+	client_bind(holder, "job", 1, 0);
+	number = link_to(c, "job", EVD_STATUS_OK);
+	client_free(holder);
+	expect_down(c, number, "connection lost");
+	client_expect_alive(c);
+	number = link_to(c, "nobody", EVD_STATUS_OK);
+	expect_down(c, number, "no such session");
+	client_free(c);
+}
+
+static void
+test_a_link_is_for_managers(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0);
+	struct conn *conn = rig_conn(rig, 0);
+
+	fake_new(rig, far(rig), "job");
+	conn->peer.uid = 12345;
+	rig->server.shared.owner = 54321;
+	link_to(c, "job", EVD_STATUS_DENIED);
+	client_free(c);
+}
+
+/* Its alias is linked with what fails: the binding ends, not the client. */
+static void
+test_a_binding_may_fail(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0);
+	struct session *s;
+
+	client_bind(c, "job", 1, 0);
+	client_post(c, "job", "e");
+	client_expect_delivery(c, 1, "e");
+	client_expect_ack(c, 1);
+	s = session_find(
+		&rig->kernel, alias_holder(&rig->kernel.aliases, "job", 3));
+	session_fail(s, "a linked session has failed");
+	assert_non_null(client_next(c));
+	assert_non_null(c->frame->notice);
+	assert_non_null(c->frame->notice->unbound);
+	assert_int_equal(c->frame->notice->unbound->status, EVD_STATUS_DIED);
+	client_bind(c, "job", 1, 0); /* the number and the alias are free */
+	rig_check(rig);
+	client_free(c);
+}
+
 /* ---- names ------------------------------------------------------------- */
 
 static void
@@ -508,6 +603,11 @@ main(void)
 		BOTH(test_one_that_is_gone_is_told_at_once),
 		BOTH(test_a_stop_is_told_as_stopped),
 		BOTH(test_wait_is_answered_when_the_alias_appears),
+		BOTH(test_what_a_client_is_linked_with_dies_with_it),
+		BOTH(test_a_linked_client_is_told_and_lives_on),
+		BOTH(test_a_link_is_for_managers),
+		cmocka_unit_test_setup_teardown(
+			test_a_binding_may_fail, rig_setup, rig_teardown),
 		BOTH(test_names_are_told_in_order),
 		BOTH(test_a_hostile_pattern_is_refused),
 		BOTH(test_a_will_is_posted_when_the_client_dies),
