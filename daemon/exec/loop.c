@@ -102,38 +102,40 @@ set_busy(struct loop *l, bool busy)
 		uv_idle_stop(&l->idle);
 }
 
-static void loop_on_timer(uv_timer_t *handle);
-
 /* Arm the timer for the scheduler's next, unless it is armed for as early:
- * firing early costs a turn, arming costs one for each call's deadline. Both
- * clocks are read again, for this turn may have been long. */
+ * firing early costs a turn, arming costs one for each call's deadline. What is
+ * due by now gets its turn at once. */
 static void
 arm_timer(struct loop *l)
 {
-	uint64_t next = sched_next_ns(&l->sched), now;
+	uint64_t next = sched_next_ns(&l->sched);
+	struct itimerspec spec = {.it_interval = {0, 0}};
 
 	if (next >= l->timer_ns)
 		return;
-	now = clock_now(l->sched.kernel->clock);
-	if (next <= now) {
-		set_busy(l, true); /* armed for 0 ms it would run for ever */
+	if (next <= clock_now(l->sched.kernel->clock)) {
+		set_busy(l, true);
 		return;
 	}
-	l->timer_ns = next;
-	uv_update_time(&l->uv);
-	uv_timer_start(
-		&l->timer, loop_on_timer, (next - now - 1) / NS_PER_MS + 1, 0);
+	spec.it_value.tv_sec = (time_t)(next / NS_PER_S);
+	spec.it_value.tv_nsec = (long)(next % NS_PER_S);
+	if (timerfd_settime(l->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL))
+		log_err("loop.timer", "errno=%d", errno);
+	else
+		l->timer_ns = next;
 }
 
-/* Runs before the poll, often after a turn that has fired what was due and
- * left the timer alone: arm it again, or the loop sleeps for ever. */
+/* A turn follows, which fires what is due and arms the timer again; that the
+ * descriptor is readable no more is for the read, for nothing may be armed. */
 static void
-loop_on_timer(uv_timer_t *handle)
+loop_on_timer(uv_poll_t *handle, int status, int events)
 {
 	struct loop *l = handle->data;
+	uint64_t n;
+	ssize_t r = read(l->timer_fd, &n, sizeof(n));
 
+	(void)r, (void)status, (void)events;
 	l->timer_ns = UINT64_MAX;
-	arm_timer(l);
 }
 
 static void
@@ -185,6 +187,10 @@ open_fds(struct loop *l)
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (l->wake_fd < 0)
 		return err_raise(-errno);
+	l->timer_fd =
+		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (l->timer_fd < 0)
+		return err_raise(-errno);
 	l->clock_fd =
 		timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (l->clock_fd < 0)
@@ -200,16 +206,19 @@ open_handles(struct loop *l)
 	r = uv_poll_init(&l->uv, &l->wake, l->wake_fd);
 	if (r)
 		return err_raise(r);
+	r = uv_poll_init(&l->uv, &l->timer, l->timer_fd);
+	if (r)
+		return err_raise(r);
 	r = uv_poll_init(&l->uv, &l->clock, l->clock_fd);
 	if (r)
 		return err_raise(r);
 	uv_check_init(&l->uv, &l->check);
 	uv_prepare_init(&l->uv, &l->prepare);
 	uv_idle_init(&l->uv, &l->idle);
-	uv_timer_init(&l->uv, &l->timer);
 	l->wake.data = l->clock.data = l->check.data = l->prepare.data = l;
 	l->idle.data = l->timer.data = l;
 	uv_poll_start(&l->wake, UV_READABLE, loop_on_wake);
+	uv_poll_start(&l->timer, UV_READABLE, loop_on_timer);
 	uv_poll_start(&l->clock, UV_READABLE, loop_on_clock);
 	uv_check_start(&l->check, loop_on_check);
 	uv_prepare_start(&l->prepare, loop_on_prepare);
@@ -250,6 +259,8 @@ free_buffers(struct loop *l)
 {
 	if (l->wake_fd >= 0)
 		close(l->wake_fd);
+	if (l->timer_fd >= 0)
+		close(l->timer_fd);
 	if (l->clock_fd >= 0)
 		close(l->clock_fd);
 	free(l->read_buffer);
@@ -262,7 +273,7 @@ loop_init(struct loop *l, struct kernel *k, unsigned index)
 	int r;
 
 	memset(l, 0, sizeof(*l));
-	l->wake_fd = l->clock_fd = -1;
+	l->wake_fd = l->timer_fd = l->clock_fd = -1;
 	l->timer_ns = UINT64_MAX;
 	l->flush_tail = &l->flush_head;
 	l->read_buffer = malloc(LOOP_READ_SIZE);

@@ -27,12 +27,12 @@ struct loop {
 	struct sched sched;
 	uv_check_t check;
 	uv_prepare_t prepare;
-	uv_idle_t idle;   /* active while there is more to do */
-	uv_timer_t timer; /* the scheduler's next timer */
-	uv_poll_t wake;   /* an eventfd */
-	uv_poll_t clock;  /* a timerfd that tells when the wall clock is set */
-	int wake_fd, clock_fd;
-	uint64_t timer_ns; /* when it is armed for; UINT64_MAX: not */
+	uv_idle_t idle;  /* active while there is more to do */
+	uv_poll_t wake;  /* an eventfd */
+	uv_poll_t timer; /* a timerfd: libuv's timers know no less than 1 ms */
+	uv_poll_t clock; /* a timerfd that tells when the wall clock is set */
+	int wake_fd, timer_fd, clock_fd;
+	uint64_t timer_ns; /* when timer is armed for; UINT64_MAX: not */
 	bool busy;         /* idle is active */
 	bool slept;        /* the scheduler was told that it sleeps */
 	_Atomic bool stop;

@@ -1,19 +1,24 @@
-/* Timing wheel: six wheels of 256 slots, each slot of a coarser wheel as wide
- * as the whole finer one.
+/* Timing wheel: seven levels of 256 slots, each slot of a coarser level as wide
+ * as 128 of the finer one, which are a block.
  *
- * A timer stands on the level of the highest byte in which its due tick
- * differs from the current tick, in the slot of that byte's value. So all of
- * level 0 is due before all of level 1 and so on, slots never wrap around, the
- * next thing to do is the first occupied slot of the first level that has one,
- * and timers of one tick are always in one slot, in the order they were added.
- * The current tick may move up to the start of that slot without a look at
- * anything; when it gets there, the slot's timers move to finer levels. One
- * thread. */
+ * A level holds what is due in the block of its slots that the tick is in, and
+ * in the block after that; what is due later is on a coarser level. So what is
+ * due in the next block can be moved from the coarser slot to finer ones while
+ * this block fires, a portion at a time, and nobody waits for it when the tick
+ * gets there. A level is being moved (its bit in `moving`) while its slot that
+ * the tick is in, or the one after, is occupied.
+ *
+ * Timers of one tick fire in the order they were added, for an older one is
+ * always on the same level, before the newer one, or on a finer level: while a
+ * slot is being moved, what is due in it is added to it, behind the others.
+ *
+ * While nothing is being moved all of level 0 is due before all of level 1 and
+ * so on, and the next thing to do is the first occupied slot of the first level
+ * that has one. The tick may move up to the start of that slot without a look
+ * at anything. One thread. */
 #include "kernel/timers.h"
 
 #include <assert.h>
-
-enum { WORDS = TIMERS_SLOTS / 64 };
 
 _Static_assert(
 	offsetof(struct timer, next) == offsetof(struct timer_slot, next) &&
@@ -30,7 +35,7 @@ timers_init(struct timers *t, uint64_t now_ns)
 	t->n = 0;
 	t->moving = 0;
 	for (unsigned level = 0; level < TIMERS_LEVELS; level++) {
-		for (unsigned w = 0; w < WORDS; w++)
+		for (unsigned w = 0; w < TIMERS_WORDS; w++)
 			t->occupied[level][w] = 0;
 		for (unsigned i = 0; i < TIMERS_SLOTS; i++) {
 			struct timer_slot *slot = &t->slots[level][i];
@@ -55,14 +60,56 @@ tick_of_due(uint64_t due_ns)
 	return (due_ns >> TIMERS_SHIFT) + (part != 0);
 }
 
-static inline unsigned
-slot_index(uint64_t tick, unsigned level)
+/* The number of the slot of @level that @tick is in; never the same twice. */
+static inline uint64_t
+slot_number(uint64_t tick, unsigned level)
 {
-	return (unsigned)(tick >> (level * TIMERS_BITS)) & (TIMERS_SLOTS - 1);
+	return tick >> (level * TIMERS_BITS);
 }
 
-static void
-place(struct timers *t, struct timer *timer)
+static inline unsigned
+slot_index(uint64_t number)
+{
+	return (unsigned)number & (TIMERS_SLOTS - 1);
+}
+
+static inline bool
+is_occupied(const struct timers *t, unsigned level, uint64_t number)
+{
+	unsigned i = slot_index(number);
+
+	return t->occupied[level][i / 64] >> (i % 64) & 1;
+}
+
+/* ---- into slots and out of them ----------------------------------------- */
+
+/* The finest level that reaches from @tick to @due. */
+static inline unsigned
+level_of(uint64_t tick, uint64_t due)
+{
+	unsigned level = (63 - (unsigned)__builtin_clzll(
+				       (due - tick) | (TIMERS_BLOCK - 1))) /
+			 TIMERS_BITS;
+
+	if (level && slot_number(due, level) - slot_number(tick, level) < 2)
+		level--;
+	return level;
+}
+
+/* Below @below, where older ones that may be of the same tick wait to be
+ * moved. */
+static unsigned
+level_among_moving(
+	const struct timers *t, unsigned level, uint64_t due, unsigned below)
+{
+	for (unsigned l = below - 1; l > level; l--)
+		if (is_occupied(t, l, slot_number(due, l)))
+			return l;
+	return level;
+}
+
+static inline void
+place(struct timers *t, struct timer *timer, unsigned below)
 {
 	uint64_t due = tick_of_due(timer->due_ns);
 	unsigned level, i;
@@ -70,10 +117,10 @@ place(struct timers *t, struct timer *timer)
 
 	if (due < t->tick)
 		due = t->tick;
-	level = (63 - (unsigned)__builtin_clzll(
-			      (due ^ t->tick) | (TIMERS_SLOTS - 1))) /
-		TIMERS_BITS;
-	i = slot_index(due, level);
+	level = level_of(t->tick, due);
+	if (t->moving)
+		level = level_among_moving(t, level, due, below);
+	i = slot_index(slot_number(due, level));
 	slot = &t->slots[level][i];
 	timer->next = (struct timer *)slot;
 	timer->link = slot->link;
@@ -83,7 +130,7 @@ place(struct timers *t, struct timer *timer)
 }
 
 /* Take @timer out of its ring; an emptied slot is marked so. */
-static void
+static inline void
 unplace(struct timers *t, struct timer *timer)
 {
 	struct timer *before = timer->link, *after = timer->next;
@@ -105,7 +152,7 @@ timers_add(struct timers *t, struct timer *timer, uint64_t due_ns)
 {
 	assert(!timer_is_armed(timer));
 	timer->due_ns = due_ns;
-	place(t, timer);
+	place(t, timer, TIMERS_LEVELS);
 	t->n++;
 }
 
@@ -118,48 +165,117 @@ timers_remove(struct timers *t, struct timer *timer)
 	t->n--;
 }
 
-/* The first occupied slot: its level, and the tick at which it begins. */
-static unsigned
-first_slot(const struct timers *t, uint64_t *tick)
+/* ---- what comes next ------------------------------------------------------ */
+
+/* The number of the first occupied slot of @level from @first on, or
+ * UINT64_MAX. */
+static uint64_t
+first_of_level(const struct timers *t, unsigned level, uint64_t first)
 {
-	for (unsigned level = 0; level < TIMERS_LEVELS; level++) {
-		unsigned shift = level * TIMERS_BITS;
+	const uint64_t *occupied = t->occupied[level];
+	unsigned at = slot_index(first), i;
+	uint64_t bits = occupied[at / 64] >> (at % 64);
 
-		for (unsigned w = 0; w < WORDS; w++) {
-			uint64_t bits = t->occupied[level][w], i;
-
-			if (!bits)
-				continue;
-			i = w * 64 + (unsigned)__builtin_ctzll(bits);
-			*tick = (t->tick >> shift & ~UINT64_C(0xff)) | i;
-			*tick <<= shift;
-			return level;
-		}
+	if (bits)
+		return first + (unsigned)__builtin_ctzll(bits);
+	for (unsigned w = 1; w <= TIMERS_WORDS; w++) {
+		bits = occupied[(at / 64 + w) % TIMERS_WORDS];
+		if (!bits)
+			continue;
+		i = w * 64 - at % 64 + (unsigned)__builtin_ctzll(bits);
+		return first + i;
 	}
-	*tick = UINT64_MAX;
-	return 0;
+	return UINT64_MAX;
 }
 
-/* Move timers of the slot that the tick has entered to finer levels: true
- * when it is empty. */
-static bool
-move_down(struct timers *t, unsigned *n_moves)
+/* The tick at which the first occupied slot begins, at this one if the tick is
+ * in it; UINT64_MAX: there is none. */
+static uint64_t
+first_begin(const struct timers *t)
 {
-	struct timer_slot *slot;
+	uint64_t first = UINT64_MAX;
 
-	if (!t->moving)
-		return true;
-	slot = &t->slots[t->moving][slot_index(t->tick, t->moving)];
+	for (unsigned level = 0; level < TIMERS_LEVELS; level++) {
+		uint64_t number =
+			first_of_level(t, level, slot_number(t->tick, level));
+
+		if (number == UINT64_MAX)
+			continue;
+		number <<= level * TIMERS_BITS;
+		if (number < first)
+			first = number;
+		if (!t->moving)
+			break;
+	}
+	return first == UINT64_MAX || first > t->tick ? first : t->tick;
+}
+
+/* ---- moving --------------------------------------------------------------- */
+
+static void
+find_moving(struct timers *t)
+{
+	t->moving = 0;
+	for (unsigned level = 1; level < TIMERS_LEVELS; level++) {
+		uint64_t number = slot_number(t->tick, level);
+
+		if (is_occupied(t, level, number) ||
+			is_occupied(t, level, number + 1))
+			t->moving |= 1u << level;
+	}
+}
+
+static void
+set_tick(struct timers *t, uint64_t tick)
+{
+	bool entered = slot_number(tick, 1) != slot_number(t->tick, 1);
+
+	t->tick = tick;
+	if (entered)
+		find_moving(t);
+}
+
+/* Move what the slot holds to finer levels: false if that would be too many. */
+static bool
+move_slot(struct timers *t, unsigned level, uint64_t number, unsigned *n_moves)
+{
+	struct timer_slot *slot = &t->slots[level][slot_index(number)];
+
 	while (!slot_is_empty(slot)) {
 		struct timer *timer = slot->next;
 
 		if (++*n_moves > TIMERS_MOVES_MAX)
 			return false;
 		unplace(t, timer);
-		place(t, timer);
+		place(t, timer, level);
 	}
-	t->moving = 0;
 	return true;
+}
+
+/* The slots that the tick is in: nothing fires before that is done. */
+static bool
+move_now(struct timers *t, unsigned *n_moves)
+{
+	for (unsigned level = TIMERS_LEVELS - 1; level > 0; level--)
+		if ((t->moving >> level & 1) &&
+			!move_slot(
+				t, level, slot_number(t->tick, level), n_moves))
+			return false;
+	return true;
+}
+
+/* And then the slots after those. */
+static void
+move_ahead(struct timers *t, unsigned *n_moves)
+{
+	for (unsigned level = 1; level < TIMERS_LEVELS; level++) {
+		if (!(t->moving >> level & 1))
+			continue;
+		if (!move_slot(
+			    t, level, slot_number(t->tick, level) + 1, n_moves))
+			return;
+		t->moving &= ~(1u << level);
+	}
 }
 
 struct timer *
@@ -168,8 +284,8 @@ timers_expire(struct timers *t, uint64_t now_ns)
 	uint64_t now = now_ns >> TIMERS_SHIFT, begin;
 	unsigned n_moves = 0;
 
-	while (now >= t->tick && move_down(t, &n_moves)) {
-		struct timer_slot *due = &t->slots[0][slot_index(t->tick, 0)];
+	while (now >= t->tick && (!t->moving || move_now(t, &n_moves))) {
+		struct timer_slot *due = &t->slots[0][slot_index(t->tick)];
 
 		if (!slot_is_empty(due)) {
 			struct timer *timer = due->next;
@@ -177,13 +293,14 @@ timers_expire(struct timers *t, uint64_t now_ns)
 			timers_remove(t, timer);
 			return timer;
 		}
-		t->moving = first_slot(t, &begin);
+		begin = first_begin(t);
 		if (begin > now) {
-			t->moving = 0;
-			t->tick = now;
+			set_tick(t, now);
+			if (t->moving)
+				move_ahead(t, &n_moves);
 			return NULL;
 		}
-		t->tick = begin;
+		set_tick(t, begin);
 	}
 	return NULL;
 }
@@ -191,11 +308,8 @@ timers_expire(struct timers *t, uint64_t now_ns)
 uint64_t
 timers_next_ns(const struct timers *t)
 {
-	uint64_t begin;
+	uint64_t begin = t->moving ? t->tick : first_begin(t);
 
-	if (t->moving)
-		return t->tick << TIMERS_SHIFT;
-	first_slot(t, &begin);
 	return begin < TICK_END ? begin << TIMERS_SHIFT : UINT64_MAX;
 }
 
@@ -216,7 +330,7 @@ timers_rebase(struct timers *t, uint64_t now_ns)
 	timers_init(t, now_ns);
 	for (struct timer *timer = all, *next; timer; timer = next) {
 		next = timer->next;
-		place(t, timer);
+		place(t, timer, TIMERS_LEVELS);
 		t->n++;
 	}
 }

@@ -1,6 +1,6 @@
 #pragma once
-/* Timers: a hierarchical timing wheel (Varghese and Lauck, 1987, scheme 7):
- * insert and cancel are O(1), a tick costs what fires. Knows no clock: its
+/* Timers: a hierarchical timing wheel (after Varghese and Lauck, 1987, scheme
+ * 7): insert and cancel are O(1), a tick costs what fires. Knows no clock: its
  * owner says what time it is. One thread.
  *
  * Resolution is 2^TIMERS_SHIFT ns; a timer never fires before its due time.
@@ -11,12 +11,14 @@
 
 enum {
 	TIMERS_SHIFT = 18, /* ticks of 0.262 ms */
-	TIMERS_BITS = 8,
-	TIMERS_SLOTS = 1 << TIMERS_BITS,
-	TIMERS_LEVELS = 6, /* 2^48 ticks: more than 64 bits of ns */
+	TIMERS_BITS = 7,
+	TIMERS_BLOCK = 1 << TIMERS_BITS, /* slots as wide as one coarser */
+	TIMERS_SLOTS = 2 * TIMERS_BLOCK, /* of a level: this block, the next */
+	TIMERS_WORDS = TIMERS_SLOTS / 64,
+	TIMERS_LEVELS = 7, /* 2^49 ticks: more than 64 bits of ns */
 	/* timers moved to finer slots by one call of timers_expire(), so that
 	 * a million in one slot do not stall their thread */
-	TIMERS_MOVES_MAX = 1024,
+	TIMERS_MOVES_MAX = 512,
 };
 
 struct timer {
@@ -36,8 +38,8 @@ struct timer_slot {
 struct timers {
 	uint64_t tick;   /* all before it have fired */
 	uint64_t n;      /* armed */
-	unsigned moving; /* level whose current slot is being emptied, or 0 */
-	uint64_t occupied[TIMERS_LEVELS][TIMERS_SLOTS / 64];
+	uint32_t moving; /* bit L: level L is being moved to finer ones */
+	uint64_t occupied[TIMERS_LEVELS][TIMERS_WORDS];
 	struct timer_slot slots[TIMERS_LEVELS][TIMERS_SLOTS];
 };
 
@@ -57,8 +59,8 @@ timer_is_armed(const struct timer *timer)
  *
  * Return: the next due timer, disarmed, in order of due tick, or NULL when no
  * more is due. The owner calls it until NULL; it may add and remove timers
- * between the calls. NULL comes also after TIMERS_MOVES_MAX moves without a
- * due timer: timers_next_ns() then says that there is more to do now.
+ * between the calls. NULL comes also after TIMERS_MOVES_MAX moves:
+ * timers_next_ns() then says that there is more to do now.
  */
 struct timer *timers_expire(struct timers *t, uint64_t now_ns);
 /* When to call timers_expire() next: UINT64_MAX if nothing is armed. May be

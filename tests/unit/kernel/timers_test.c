@@ -234,6 +234,37 @@ test_a_crowd_moves_down_in_portions(void **state)
 	free(all);
 }
 
+/* What is due in the next block has been moved before that begins: nobody waits
+ * for it then. */
+static void
+test_a_crowd_is_moved_ahead(void **state)
+{
+	enum { N = 5 * TIMERS_MOVES_MAX };
+	struct timers *t = *state;
+	struct timer *all = calloc(N, sizeof(*all));
+	uint64_t now = START, last = 0;
+
+	for (uint64_t i = 0; i < N; i++)
+		timers_add(t, &all[i], START + 10ull * NS_PER_S + i * 1000);
+	while (timers_next_ns(t) < all[0].due_ns) {
+		now = timers_next_ns(t) > now ? timers_next_ns(t) : now;
+		assert_null(timers_expire(t, now));
+	}
+	now = all[0].due_ns;
+	for (uint64_t i = 0; i < N; i++) {
+		struct timer *timer = timers_expire(t, now);
+
+		while (!timer) { /* not yet due, nothing else */
+			assert_true(timers_next_ns(t) > now);
+			now = timers_next_ns(t);
+			timer = timers_expire(t, now);
+		}
+		assert_true(timer->due_ns >= last);
+		last = timer->due_ns;
+	}
+	free(all);
+}
+
 /* ---- against a model: an array that is searched ------------------------ */
 
 enum { MODEL_N = 400, MODEL_STEPS = 60000 };
@@ -406,6 +437,7 @@ main(void)
 		TEST(test_far_and_endless_due_times_wait),
 		TEST(test_rebase_forward_makes_passed_ones_due_in_order),
 		TEST(test_rebase_backward_waits_longer),
+		TEST(test_a_crowd_is_moved_ahead),
 		TEST(test_a_crowd_moves_down_in_portions),
 		TEST(test_random_operations_agree_with_a_model),
 	};
