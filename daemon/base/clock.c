@@ -4,6 +4,10 @@
 
 #include "base/list.h"
 
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
 static uint64_t
 read_ns(clockid_t id)
 {
@@ -36,6 +40,31 @@ system_boot(const struct clock_source *c)
 
 const struct clock_source clock_system = {
 	system_monotonic, system_wall, system_boot};
+
+#if defined(__x86_64__)
+uint64_t
+clock_near(struct clock_near *near, const struct clock_source *c)
+{
+	uint64_t ticks;
+
+	if (c != &clock_system)
+		return clock_now(c);
+	ticks = __rdtsc();
+	/* Also if the counter is another CPU's and behind. */
+	if (ticks - near->ticks >= CLOCK_NEAR_TICKS || !near->ns) {
+		near->ns = clock_now(c);
+		near->ticks = ticks;
+	}
+	return near->ns + CLOCK_NEAR_NS;
+}
+#else
+uint64_t
+clock_near(struct clock_near *near, const struct clock_source *c)
+{
+	(void)near;
+	return clock_now(c);
+}
+#endif
 
 static uint64_t
 fake_monotonic(const struct clock_source *c)

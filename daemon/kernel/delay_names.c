@@ -23,8 +23,9 @@ hash_of(const struct sched *s, uint64_t scope, const char *name, size_t size)
 static uint64_t
 scope_of(const struct delay *delay)
 {
-	return delay->timer.b & DELAY_BY_ALIAS ? (uintptr_t)delay->alias
-					       : delay->owner;
+	return delay->timer.b & DELAY_BY_ALIAS
+		       ? (uintptr_t)delay_parcel(delay)->alias
+		       : delay->owner;
 }
 
 static int

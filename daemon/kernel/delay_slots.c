@@ -3,20 +3,20 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/err.h"
 #include "base/fault.h"
-#include "kernel/delays.h"
-#include "kernel/idle.h"
+#include "kernel/delay_slots.h"
 #include "kernel/sched.h"
 
 enum {
-	SCHED_BITS = 6,
-	SLOT_BITS = 24,
-	SLOT_MASK = (1 << SLOT_BITS) - 1,
-	CHUNK = 1 << DELAY_CHUNK_BITS,
-	CHUNKS_KEPT = 16, /* when none is pending */
+	CHUNKS_KEPT = 1, /* when none is pending */
 };
+
+_Static_assert(sizeof(struct delay) == 64, "a cache line");
+_Static_assert((int)DELAY_CHUNK <= (int)DELAY_INDEX_MASK, "bits enough");
+_Static_assert(sizeof(struct delay_chunk) <= DELAY_CHUNK_SIZE, "a huge page");
 
 /* ---- slots ------------------------------------------------------------- */
 
@@ -27,34 +27,49 @@ delays_init(struct delays *d, unsigned sched)
 	d->sched = sched;
 }
 
-static uint32_t
-slot_of(uint64_t id)
+/* What of a mapping is not the chunk in it goes back. The first chunk takes
+ * memory as it is used; those of a crowd come as huge pages, for a million
+ * timers are mostly page faults and missed translations otherwise. */
+static struct delay_chunk *
+chunk_new(bool huge)
 {
-	return (uint32_t)(id >> SCHED_BITS) & SLOT_MASK;
+	const size_t size = DELAY_CHUNK_SIZE;
+	uint8_t *map, *chunk;
+
+	map = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (map == MAP_FAILED)
+		return NULL;
+	chunk = (uint8_t *)(((uintptr_t)map + size - 1) & ~(size - 1));
+	if (chunk > map)
+		munmap(map, (size_t)(chunk - map));
+	munmap(chunk + size, size - (size_t)(chunk - map));
+	madvise(chunk, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	return (struct delay_chunk *)chunk;
 }
 
-static inline struct delay *
-slot_at(const struct delays *d, uint32_t slot)
+static void
+chunk_free(struct delay_chunk *chunk)
 {
-	return &d->chunks[slot >> DELAY_CHUNK_BITS][slot & (CHUNK - 1)];
+	munmap(chunk, DELAY_CHUNK_SIZE);
 }
 
 static int
 grow(struct delays *d)
 {
-	struct delay *chunk;
+	struct delay_chunk *chunk;
 
 	if (d->n_chunks == d->max_chunks) {
 		uint32_t max = d->max_chunks ? d->max_chunks * 2 : 4;
-		struct delay **more =
-			realloc(d->chunks, max * sizeof(struct delay *));
+		struct delay_chunk **more =
+			realloc(d->chunks, max * sizeof(*d->chunks));
 
 		if (!more)
 			return err_raise(-ENOMEM);
 		d->chunks = more;
 		d->max_chunks = max;
 	}
-	chunk = FAULT(delay_chunk) ? NULL : malloc(CHUNK * sizeof(*chunk));
+	chunk = FAULT(delay_chunk) ? NULL : chunk_new(d->n_chunks > 0);
 	if (!chunk)
 		return err_raise(-ENOMEM);
 	d->chunks[d->n_chunks++] = chunk;
@@ -68,66 +83,55 @@ delay_slot_take(struct delays *d, struct delay **out)
 	int r;
 
 	if (d->free) {
-		*out = slot_at(d, slot);
+		*out = delay_slot_at(d, slot);
 		d->free = (*out)->next;
 	} else {
 		slot = d->n_used;
-		if (slot > SLOT_MASK)
+		if ((slot & DELAY_INDEX_MASK) == DELAY_CHUNK)
+			slot = (slot | DELAY_INDEX_MASK) + 1;
+		if (slot > DELAY_SLOT_MASK)
 			return err_raise(-ENOMEM);
-		if (slot >> DELAY_CHUNK_BITS == d->n_chunks) {
+		if (slot >> DELAY_INDEX_BITS == d->n_chunks) {
 			r = grow(d);
 			if (r)
 				return err_pass(r);
 		}
-		d->n_used++;
-		*out = slot_at(d, slot);
+		d->n_used = slot + 1;
+		*out = delay_slot_at(d, slot);
 	}
 	d->n++;
 	(*out)->timer.link = NULL;
-	(*out)->id = (++d->last << (SLOT_BITS + SCHED_BITS)) |
-		     ((uint64_t)slot << SCHED_BITS) | d->sched;
+	(*out)->id = (++d->last << (DELAY_SLOT_BITS + DELAY_SCHED_BITS)) |
+		     ((uint64_t)slot << DELAY_SCHED_BITS) | d->sched;
 	return 0;
 }
 
-/* Give memory back after a crowd has gone. */
-static void
-shrink(struct delays *d)
+void
+delay_slots_shrink(struct delays *d, uint32_t n_chunks)
 {
-	while (d->n_chunks > CHUNKS_KEPT)
-		free(d->chunks[--d->n_chunks]);
+	while (d->n_chunks > n_chunks)
+		chunk_free(d->chunks[--d->n_chunks]);
 	d->n_used = d->free = 0;
 }
 
 void
-delay_slot_give(struct delays *d, struct delay *delay)
+delay_slots_none(struct delays *d)
 {
-	uint32_t slot = slot_of(delay->id);
-
-	delay->id = 0;
-	delay->next = d->free;
-	d->free = slot + 1;
-	if (--d->n == 0 && d->n_chunks > CHUNKS_KEPT)
-		shrink(d);
-}
-
-struct delay *
-delay_find(struct delays *d, uint64_t id)
-{
-	uint32_t slot = slot_of(id);
-	struct delay *delay;
-
-	if (!id || slot >= d->n_used)
-		return NULL;
-	delay = slot_at(d, slot);
-	return delay->id == id ? delay : NULL;
+	if (d->n_chunks > CHUNKS_KEPT)
+		delay_slots_shrink(d, CHUNKS_KEPT);
 }
 
 struct delay *
 delays_next(struct delays *d, uint64_t after)
 {
-	for (uint32_t i = after ? slot_of(after) + 1 : 0; i < d->n_used; i++)
-		if (slot_at(d, i)->id)
-			return slot_at(d, i);
+	uint32_t i = after ? delay_slot_of(after) + 1 : 0;
+
+	for (; i < d->n_used; i++) {
+		if ((i & DELAY_INDEX_MASK) >= DELAY_CHUNK)
+			i = (i | DELAY_INDEX_MASK) + 1;
+		if (i < d->n_used && delay_slot_at(d, i)->id)
+			return delay_slot_at(d, i);
+	}
 	return NULL;
 }
 
@@ -139,47 +143,26 @@ delays_next_of(struct delays *d, const struct session *owner,
 {
 	uint32_t next = delay ? delay->next : owner->delays;
 
-	return next ? slot_at(d, next - 1) : NULL;
-}
+	while (next) {
+		struct delay *found = delay_slot_at(d, next - 1);
 
-/* A timer of its own keeps it from being idle; its schedule does not. */
-static bool
-keeps_awake(const struct delay *delay)
-{
-	return (delay->timer.b & (DELAY_SELF | DELAY_SCHEDULE)) == DELAY_SELF;
+		if (found->id) /* it has not been cancelled */
+			return found;
+		next = found->next;
+	}
+	return NULL;
 }
 
 void
 delay_list_in(struct delays *d, struct session *owner, struct delay *delay)
 {
-	uint32_t self = slot_of(delay->id) + 1;
+	uint32_t self = delay_slot_of(delay->id) + 1;
 
 	delay->timer.b |= DELAY_LISTED;
 	delay->prev = 0;
 	delay->next = owner->delays;
 	if (delay->next)
-		slot_at(d, delay->next - 1)->prev = self;
+		delay_slot_at(d, delay->next - 1)->prev = self;
 	owner->delays = self;
-	owner->n_timers += keeps_awake(delay);
-}
-
-/* The owner may have gone: then nobody looks at its first any more. */
-void
-delay_list_out(struct sched *s, struct delay *delay)
-{
-	struct delays *d = &s->delays;
-	struct session *owner = NULL;
-
-	if (!delay->prev || (delay->timer.b & DELAY_SELF))
-		owner = session_find(s->kernel, delay->owner);
-	if (delay->next)
-		slot_at(d, delay->next - 1)->prev = delay->prev;
-	if (delay->prev)
-		slot_at(d, delay->prev - 1)->next = delay->next;
-	else if (owner)
-		owner->delays = delay->next;
-	if (owner && keeps_awake(delay)) {
-		owner->n_timers--;
-		idle_look(owner);
-	}
+	owner->n_timers += delay_keeps_awake(delay);
 }

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "kernel/delay_slots.h"
 #include "kernel/sched.h"
 
 enum {
@@ -17,7 +18,8 @@ enum {
 	GUARD_S = 3 * 3600,
 };
 
-_Static_assert(sizeof(struct delay) == 88, "a million of them count");
+_Static_assert(sizeof(struct delay) + sizeof(struct delay_parcel) == 88,
+	"a million of them count");
 
 /* ---- when --------------------------------------------------------------- */
 
@@ -66,18 +68,12 @@ delay_due_wall_ns(const struct sched *s, const struct delay *delay)
 	return wall > now - due ? wall - (now - due) : 0;
 }
 
-static uint64_t
-sum(uint64_t a, uint64_t b)
-{
-	return b < UINT64_MAX - a ? a + b : UINT64_MAX;
-}
-
 /* The roundest number in [@due, @due + @slack], which other delays with slack
  * find, too. */
 static uint64_t
 coalesced(uint64_t due, uint64_t slack)
 {
-	uint64_t limit = sum(due, slack), apart = due ^ limit;
+	uint64_t limit = delay_sum(due, slack), apart = due ^ limit;
 
 	if (!apart)
 		return due;
@@ -148,13 +144,14 @@ make_bytes(struct delay *delay, const struct delay_init *init)
 {
 	size_t size = (size_t)init->event_size + 1 + init->size + 1 +
 		      init->headers_size;
-	uint8_t *p = delay->few;
+	struct delay_parcel *parcel = delay_parcel(delay);
+	uint8_t *p = parcel->few;
 
 	if (size > DELAY_FEW) {
 		p = FAULT(delay_bytes) ? NULL : malloc(size);
 		if (!p)
 			return err_raise(-ENOMEM);
-		delay->apart = p;
+		parcel->apart = p;
 		delay->timer.b |= DELAY_APART;
 	}
 	delay->timer.c = init->event_size;
@@ -176,15 +173,16 @@ static int
 make_target(struct sched *s, struct delay *delay, const struct delay_init *init)
 {
 	struct aliases *aliases = &s->kernel->aliases;
+	struct delay_parcel *parcel = delay_parcel(delay);
 
 	if (!init->alias) {
-		delay->to = init->to;
+		parcel->to = init->to;
 		return 0;
 	}
 	if (!alias_holder(aliases, init->alias, init->alias_size))
 		return DELAY_E_NO_ALIAS;
-	delay->alias = alias_ref(aliases, init->alias, init->alias_size);
-	if (!delay->alias)
+	parcel->alias = alias_ref(aliases, init->alias, init->alias_size);
+	if (!parcel->alias)
 		return err_raise(-ENOMEM);
 	delay->timer.b |= DELAY_ALIAS;
 	return 0;
@@ -215,9 +213,9 @@ static void
 drop_parts(struct sched *s, struct delay *delay)
 {
 	if (delay->timer.b & DELAY_ALIAS)
-		alias_unref(&s->kernel->aliases, delay->alias);
+		alias_unref(&s->kernel->aliases, delay_parcel(delay)->alias);
 	if (delay->timer.b & DELAY_APART)
-		free(delay->apart);
+		free(delay_parcel(delay)->apart);
 	if (!delay->more)
 		return;
 	if (delay->more->calendar)
@@ -280,6 +278,7 @@ delay_make(struct sched *s, struct session *owner,
 		delay->timer.b |= DELAY_URGENT;
 	delay->owner = owner ? owner->id : init->owner;
 	delay->more = NULL;
+	delay_parcel(delay)->uid = init->has_uid ? init->uid : DELAY_NO_UID;
 	r = make_parts(s, delay, init);
 	if (r) {
 		drop_parts(s, delay);
@@ -356,21 +355,48 @@ cancelled(struct sched *s, struct delay *delay)
 	s->counters.cancelled++;
 }
 
+/* It goes by no name, holds nothing, and is on the first wheel: delay_free()
+ * without all the rest. */
+static inline bool
+is_plain(const struct delay *delay)
+{
+	return !delay->more && delay->timer.a == DELAY_MONOTONIC &&
+	       (delay->timer.b & (DELAY_LISTED | DELAY_ALIAS | DELAY_APART)) ==
+		       DELAY_LISTED;
+}
+
 int
 delay_cancel(struct sched *s, uint64_t id)
 {
-	struct delay *delay = delay_find(&s->delays, id);
+	struct delays *d = &s->delays;
+	struct delay *delay = delay_of_id(d, id);
 
 	if (!delay)
 		return DELAY_E_FIRED;
-	cancelled(s, delay);
+	if (!is_plain(delay)) {
+		cancelled(s, delay);
+		return 0;
+	}
+	delay->id = 0;
+	d->n--;
+	d->size -= delay->timer.size;
+	s->counters.cancelled++;
+	d->dead[d->n_dead++] = delay_slot_of(id);
+	if (d->n_dead == DELAYS_DEAD_MAX || !s->running)
+		delays_bury_them(s);
 	return 0;
+}
+
+struct delay *
+delay_find(struct delays *d, uint64_t id)
+{
+	return delay_of_id(d, id);
 }
 
 uint64_t
 delay_owner(struct sched *s, uint64_t id)
 {
-	const struct delay *delay = delay_find(&s->delays, id);
+	const struct delay *delay = delay_of_id(&s->delays, id);
 
 	return delay ? delay->owner : 0;
 }
@@ -380,6 +406,7 @@ delays_cancel_owned(struct sched *s, struct session *owner, bool schedule)
 {
 	struct delay *delay, *next;
 
+	delays_bury(s, &s->delays);
 	if (!owner->n_timers && !schedule)
 		return; /* it may have set many for others */
 	if (schedule && !owner->n_timers && !owner->spec)
@@ -396,9 +423,11 @@ delays_cancel_owned(struct sched *s, struct session *owner, bool schedule)
 uint32_t
 delays_cancel_all(struct sched *s, struct session *owner)
 {
-	struct delay *delay = delays_next_of(&s->delays, owner, NULL), *next;
+	struct delay *delay, *next;
 	uint32_t n = 0;
 
+	delays_bury(s, &s->delays);
+	delay = delays_next_of(&s->delays, owner, NULL);
 	for (; delay; delay = next) {
 		next = delays_next_of(&s->delays, owner, delay);
 		if (delay->timer.b & DELAY_SCHEDULE)
@@ -421,8 +450,9 @@ delays_cancel_alias(struct sched *s, const char *name, size_t size)
 		id = delay->id;
 		if (delay->timer.b & DELAY_SCHEDULE)
 			continue;
-		if (delay->timer.b & DELAY_ALIAS ? delay->alias != alias
-						 : delay->to != holder)
+		if (delay->timer.b & DELAY_ALIAS
+				? delay_parcel(delay)->alias != alias
+				: delay_parcel(delay)->to != holder)
 			continue;
 		cancelled(s, delay);
 		n++;
@@ -450,7 +480,7 @@ change_repeat(struct delay *delay, uint64_t repeat_ns)
 int
 delay_adjust(struct sched *s, uint64_t id, const struct delay_change *change)
 {
-	struct delay *delay = delay_find(&s->delays, id);
+	struct delay *delay = delay_of_id(&s->delays, id);
 	uint64_t due = change->due_ns;
 	int r;
 
@@ -467,7 +497,7 @@ delay_adjust(struct sched *s, uint64_t id, const struct delay_change *change)
 	if (change->wall)
 		delay->timer.a = DELAY_WALL;
 	else
-		due = sum(delay_now(s, delay_clock(delay)), due);
+		due = delay_sum(delay_now(s, delay_clock(delay)), due);
 	arm(s, delay, due);
 	return 0;
 }
@@ -511,8 +541,8 @@ delays_deinit(struct sched *s)
 		id = delay->id;
 		cancelled(s, delay);
 	}
-	while (d->n_chunks)
-		free(d->chunks[--d->n_chunks]);
+	delays_bury(s, d);
+	delay_slots_shrink(d, 0);
 	free(d->chunks);
 	free(d->names);
 	delays_init(d, d->sched);
@@ -555,7 +585,7 @@ next_due(struct delay *delay, uint64_t now, bool missed)
 		wait -= (now - more->due_ns) % more->repeat_ns;
 	else
 		now = more->due_ns;
-	return sum(now, wait);
+	return delay_sum(now, wait);
 }
 
 static struct msg *
@@ -580,8 +610,8 @@ event_of(struct sched *s, const struct delay *delay)
 		return NULL;
 	m->from = delay->owner;
 	m->to = delay->timer.b & DELAY_ALIAS
-			? atomic_load(&delay->alias->holder)
-			: delay->to;
+			? atomic_load(&delay_parcel(delay)->alias->holder)
+			: delay_parcel(delay)->to;
 	m->id = sched_id(s);
 	if (delay->timer.b & DELAY_URGENT)
 		m->flags |= MSG_URGENT;
@@ -624,9 +654,10 @@ delay_fire(struct sched *s, struct timer *timer)
 	bool skip = missed && delay->more->misfire == DELAY_SKIP;
 	struct msg *m = skip ? NULL : event_of(s, delay);
 
+	assert(delay->id); /* none fires between a handler and delays_bury() */
 	if (!skip && !m) { /* out of memory: nothing else ends it, so again */
-		timers_add(
-			wheel(s, delay), timer, sum(now, AGAIN_MS * NS_PER_MS));
+		timers_add(wheel(s, delay), timer,
+			delay_sum(now, AGAIN_MS * NS_PER_MS));
 		return;
 	}
 	if (m) {

@@ -4,8 +4,10 @@
  * set it and goes, when due, to whoever holds its alias then. One thread.
  *
  * A pending delay takes 88 bytes, and no others if its event and payload are
- * short: the message is made when it is due. What few delays have (a name, a
- * repetition, slack, a calendar, headers) is apart. */
+ * short: the message is made when it is due. Of these 64 are a cache line and
+ * all that setting, finding and cancelling it touches; the rest, whom it goes
+ * to and what, is its parcel. What few delays have (a name, a repetition,
+ * slack, a calendar, headers) is apart. */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,10 +46,10 @@ enum delay_flag {
 };
 
 enum {
-	DELAY_FEW = 16, /* bytes of event and payload, each with a NUL */
-	DELAY_CHUNK_BITS = 10,
+	DELAY_FEW = 12,       /* bytes of event and payload, each with a NUL */
 	DELAY_NAME_MAX = 127, /* bytes, of the alphabet of events */
 	DELAYS_MISSED_MAX = 1000,
+	DELAYS_DEAD_MAX = 16,
 	/* A calendar time that is seen this much later has been missed. */
 	DELAY_MISSED_MS = 1000,
 };
@@ -73,22 +75,40 @@ struct delay {
 	/* TIMER_DELAY; .a is the clock, .b flags, .c the event's bytes, .size
 	 * the payload's */
 	struct timer timer;
-	uint64_t id;    /* 0: free */
-	uint64_t owner; /* session that set it; 0: none */
+	uint64_t id;             /* 0: free */
+	uint64_t owner;          /* session that set it; 0: none */
+	uint32_t next, prev;     /* slots + 1: of its owner's, or free ones */
+	struct delay_more *more; /* NULL: it has nothing of that */
+};
+
+struct delay_parcel {
 	union {
 		struct alias *alias; /* a reference */
 		uint64_t to;
 	};
-	uint32_t next, prev;     /* slots + 1: of its owner's, or free ones */
-	struct delay_more *more; /* NULL: it has nothing of that */
 	union {
-		uint8_t few[DELAY_FEW]; /* event, NUL, payload, NUL */
-		uint8_t *apart;         /* the same and headers */
+		struct {
+			uint8_t few[DELAY_FEW]; /* event, NUL, payload, NUL */
+			uint32_t uid;           /* the user that set it */
+		};
+		uint8_t *apart; /* the same and headers */
 	};
 };
 
+/* As many as a huge page holds. It lies at a multiple of its size, so that a
+ * delay finds its parcel. */
+enum {
+	DELAY_CHUNK_SIZE = 2 * 1024 * 1024,
+	DELAY_CHUNK = DELAY_CHUNK_SIZE /
+		      (sizeof(struct delay) + sizeof(struct delay_parcel)),
+};
+struct delay_chunk {
+	struct delay delays[DELAY_CHUNK];
+	struct delay_parcel parcels[DELAY_CHUNK];
+};
+
 struct delays {
-	struct delay **chunks;
+	struct delay_chunk **chunks;
 	uint32_t n_chunks, max_chunks;
 	uint32_t n_used; /* slots that have been in use */
 	uint32_t free;   /* the first free one + 1 */
@@ -99,6 +119,10 @@ struct delays {
 	unsigned sched;
 	uint32_t n_names, n_buckets;
 	struct delay_more **names; /* hash table; NULL: there are none */
+	/* Slots of plain ones that have been cancelled, but are not out of
+	 * their rings yet: see delays_bury(). */
+	uint32_t n_dead;
+	uint32_t dead[DELAYS_DEAD_MAX];
 };
 
 /* Bytes that the delays of one scheduler hold, for they outlive whoever set
@@ -140,17 +164,39 @@ struct delay_init {
 	bool urgent;     /* each event goes before those that are not */
 	bool schedule;   /* of the owner's spec: a crash does not end it */
 	uint64_t owner;  /* if it is on another scheduler */
+	bool has_uid;    /* else the daemon's own session sets it */
+	uint32_t uid;
+};
+
+/* uid of a delay that no user has set. */
+#define DELAY_NO_UID UINT32_MAX
+
+struct delay_own {
+	const char *event; /* valid */
+	const void *data;
+	uint64_t due_ns;
+	uint32_t size;
+	uint8_t event_size;
 };
 
 /* Set it. @owner, of this scheduler, may be NULL. *@id and *@replaced (0: none)
  * may be NULL. 0, DELAY_E_LIMIT, DELAY_E_NO_ALIAS, DELAY_E_NEVER or -ENOMEM. */
 int delay_set(struct sched *s, struct session *owner,
 	const struct delay_init *init, uint64_t *id, uint64_t *replaced);
+/* What most delays are: to @owner itself, after elapsed time, once. @init has
+ * no more than event, data and due_ns. The same errors. */
+int delay_set_own(struct sched *s, struct session *owner,
+	const struct delay_own *init, uint64_t *id);
+/* When a delay of @wait_ns that is set now is due, by the monotonic clock. */
+uint64_t delay_due_in(struct sched *s, uint64_t wait_ns);
 /* All by id are for the scheduler that holds it, see delay_sched(). */
 int delay_cancel(struct sched *s, uint64_t id);
 struct delay *delay_find(struct delays *d, uint64_t id);
 /* Session that set it; 0: none, or no such timer. */
 uint64_t delay_owner(struct sched *s, uint64_t id);
+
+/* The user whose client set it, also when that has gone; DELAY_NO_UID: none. */
+static inline uint32_t delay_uid(const struct delay *delay);
 
 /* What to change of a pending one. */
 struct delay_change {
@@ -179,6 +225,10 @@ uint32_t delays_cancel_alias(struct sched *s, const char *name, size_t size);
  * its spec: it goes itself. */
 void delays_cancel_owned(struct sched *s, struct session *owner, bool schedule);
 void delay_fire(struct sched *s, struct timer *timer); /* it is due */
+/* Take what has been cancelled out of the wheel and the lists of owners. To be
+ * called in every turn after sessions have run. */
+static inline void delays_bury(struct sched *s, struct delays *d);
+void delays_bury_them(struct sched *s);
 /* The wall clock was set: calendars may come earlier now. */
 void delays_clock_set(struct sched *s);
 
@@ -194,10 +244,25 @@ delay_clock(const struct delay *delay)
 {
 	return (enum delay_clock)delay->timer.a;
 }
+static inline struct delay_parcel *
+delay_parcel(const struct delay *delay)
+{
+	uintptr_t at = (uintptr_t)delay & (DELAY_CHUNK_SIZE - 1);
+
+	return &((struct delay_chunk *)((uintptr_t)delay - at))
+			->parcels[at / sizeof(*delay)];
+}
+static inline uint32_t
+delay_uid(const struct delay *delay)
+{
+	return delay_parcel(delay)->uid;
+}
 static inline const uint8_t *
 delay_bytes(const struct delay *delay)
 {
-	return delay->timer.b & DELAY_APART ? delay->apart : delay->few;
+	struct delay_parcel *parcel = delay_parcel(delay);
+
+	return delay->timer.b & DELAY_APART ? parcel->apart : parcel->few;
 }
 /* NUL-terminated */
 static inline const char *
@@ -227,18 +292,14 @@ struct delay *delays_next_of(struct delays *d, const struct session *owner,
 /* The pending delay in the next slot after that of the id @after, which may be
  * gone, or NULL: for pages. 0: the first. */
 struct delay *delays_next(struct delays *d, uint64_t after);
+static inline void
+delays_bury(struct sched *s, struct delays *d)
+{
+	if (d->n_dead)
+		delays_bury_them(s);
+}
 void delays_init(struct delays *d, unsigned sched);
 void delays_deinit(struct sched *s);
-
-/* ---- where they live: delay_slots.c -------------------------------------- */
-
-/* A free slot, with an id and armed nowhere. -ENOMEM. */
-int delay_slot_take(struct delays *d, struct delay **out);
-void delay_slot_give(struct delays *d, struct delay *delay);
-/* Into and out of the list of its owner. */
-void delay_list_in(
-	struct delays *d, struct session *owner, struct delay *delay);
-void delay_list_out(struct sched *s, struct delay *delay);
 
 /* ---- the table of names: delay_names.c ---------------------------------- */
 

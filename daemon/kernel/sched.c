@@ -626,6 +626,7 @@ sched_turn(struct sched *s)
 		s->n_runnable--;
 		left -= session_run(s, t);
 	}
+	delays_bury(s, &s->delays);
 	sched_publish(s);
 	epoch_quiescent(&s->kernel->epoch, &s->reader);
 	return more || s->run_head ||

@@ -87,6 +87,7 @@ struct sched {
 	struct timers timers;       /* monotonic */
 	struct timers wall_timers;  /* of alarms: wall clock */
 	struct timers *boot_timers; /* NULL until there is one */
+	struct clock_near near;     /* what delays count from */
 	struct calls calls;
 	struct delays delays;
 	struct counters counters; /* of all sessions ever, and of delays */

@@ -50,6 +50,7 @@ sched_fire_timers(struct sched *s)
 	const struct clock_source *clock = s->kernel->clock;
 	unsigned left = FIRE_MAX;
 
+	delays_bury(s, &s->delays);
 	fire_from(s, &s->timers, s->now_ns, &left);
 	if (s->wall_timers.n)
 		fire_from(s, &s->wall_timers, clock_wall(clock), &left);

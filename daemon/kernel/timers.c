@@ -165,7 +165,7 @@ timers_remove(struct timers *t, struct timer *timer)
 	t->n--;
 }
 
-/* ---- what comes next ------------------------------------------------------ */
+/* ---- what comes next ---------------------------------------------------- */
 
 /* The number of the first occupied slot of @level from @first on, or
  * UINT64_MAX. */
@@ -210,7 +210,7 @@ first_begin(const struct timers *t)
 	return first == UINT64_MAX || first > t->tick ? first : t->tick;
 }
 
-/* ---- moving --------------------------------------------------------------- */
+/* ---- moving ------------------------------------------------------------- */
 
 static void
 find_moving(struct timers *t)

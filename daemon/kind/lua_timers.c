@@ -134,7 +134,7 @@ push_timer(lua_State *L, const struct sched *s, const struct delay *delay)
 	set_text(L, "clock", lua_clock_word(delay_clock(delay)));
 	set_seconds(L, "due", delay_due_wall_ns(s, delay));
 	if (delay->timer.b & DELAY_ALIAS)
-		set_text(L, "alias", delay->alias->name);
+		set_text(L, "alias", delay_parcel(delay)->alias->name);
 	if (!more)
 		return;
 	if (more->name_size)

@@ -59,25 +59,52 @@ init_event(struct native *n, const char *alias, const char *event,
 	return 0;
 }
 
+/* To oneself, once: what most are. */
+static int
+delay_own(struct native *n, const struct evd_delay_args *delay, uint64_t *timer)
+{
+	size_t event_size = strlen(delay->event);
+	struct delay_own own;
+
+	if (!name_is_valid(delay->event, event_size, ENVELOPE_EVENT_MAX))
+		return -EINVAL;
+	if (delay->size > n->sched->kernel->limits.max_payload)
+		return -EMSGSIZE;
+	own.event = delay->event;
+	own.event_size = (uint8_t)event_size;
+	own.data = delay->data;
+	own.size = (uint32_t)delay->size;
+	own.due_ns = delay_due_in(n->sched, delay->delay_ms * NS_PER_MS);
+	return errno_of_delay(delay_set_own(n->sched, n->session, &own, timer));
+}
+
+static int
+delay_other(
+	struct native *n, const struct evd_delay_args *delay, uint64_t *timer)
+{
+	struct delay_init init = {.alias = NULL};
+	int r = init_event(
+		n, delay->alias, delay->event, delay->data, delay->size, &init);
+
+	if (r)
+		return r;
+	init.due_ns = delay_due_in(n->sched, delay->delay_ms * NS_PER_MS);
+	init.repeat_ns = delay->repeat_ms * NS_PER_MS;
+	return errno_of_delay(
+		delay_set(n->sched, n->session, &init, timer, NULL));
+}
+
 int
 native_delay(struct evd_ctx *ctx, const struct evd_delay_args *delay,
 	uint64_t *timer)
 {
 	struct native *n = native_of(ctx);
-	struct delay_init init = {.alias = NULL};
-	int r;
 
 	if (delay->delay_ms > most_ms || delay->repeat_ms > most_ms)
 		return -EINVAL;
-	r = init_event(
-		n, delay->alias, delay->event, delay->data, delay->size, &init);
-	if (r)
-		return r;
-	init.due_ns = clock_now(n->sched->kernel->clock) +
-		      delay->delay_ms * NS_PER_MS;
-	init.repeat_ns = delay->repeat_ms * NS_PER_MS;
-	return errno_of_delay(
-		delay_set(n->sched, n->session, &init, timer, NULL));
+	if (!delay->alias && !delay->repeat_ms)
+		return delay_own(n, delay, timer);
+	return delay_other(n, delay, timer);
 }
 
 static int
@@ -227,8 +254,9 @@ info_of(const struct sched *s, const struct delay *delay,
 		.id = delay->id,
 		.name = delay_name(delay),
 		.event = delay_event(delay),
-		.alias = delay->timer.b & DELAY_ALIAS ? delay->alias->name
-						      : NULL,
+		.alias = delay->timer.b & DELAY_ALIAS
+				 ? delay_parcel(delay)->alias->name
+				 : NULL,
 		.data_size = delay->timer.size,
 		.due_ns = (int64_t)delay_due_wall_ns(s, delay),
 		.clock = (uint32_t)delay_clock(delay),

@@ -254,6 +254,8 @@ verb_delay(struct peer *p, const Eventd__V1__Request *r)
 		gather_answer(g);
 		return;
 	}
+	set->init.has_uid = true;
+	set->init.uid = p->uid;
 	g->out = set;
 	g->visit = delay_visit;
 	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_DELAYED;

@@ -318,8 +318,8 @@ target_name(struct sched *s, const struct delay *delay)
 	const struct session *t;
 
 	if (delay->timer.b & DELAY_ALIAS)
-		return delay->alias->name;
-	t = session_find(s->kernel, delay->to);
+		return delay_parcel(delay)->alias->name;
+	t = session_find(s->kernel, delay_parcel(delay)->to);
 	return t && atomic_load(&t->home) == s ? session_name(t) : "";
 }
 
