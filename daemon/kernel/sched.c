@@ -313,7 +313,8 @@ sched_end_text(int status)
 	case EVD_STATUS_CANCELLED:
 		return "it was cancelled";
 	case EVD_STATUS_POISON:
-		return "the event crashed its session again and again";
+		return "its session or its consumer died with it again and "
+		       "again (MaxAttempts=)";
 	default:
 		return "the event was not handled";
 	}

@@ -326,12 +326,14 @@ binding_remove(struct conn *c, struct binding *b)
 
 /* Tell the mailslot that @b is over. */
 static void
-binding_leave(struct binding *b)
+binding_leave(struct binding *b, bool died)
 {
 	struct msg *farewell = TAKE(b->farewell);
 
-	if (farewell)
-		sched_note(&b->conn->loop->sched, farewell);
+	if (!farewell)
+		return;
+	farewell->id = died;
+	sched_note(&b->conn->loop->sched, farewell);
 }
 
 /* ---- the end of a mailslot at its consumer ----------------------------- */
@@ -487,7 +489,7 @@ unbind_visit(struct gather *g, struct sched *s)
 	struct session *t = session_find(s->kernel, g->only);
 
 	if (t && atomic_load(&t->home) == s && t->ops == &mailslot_ops)
-		mailslot_detach(t, g->args[0], g->args[1]);
+		mailslot_detach(t, g->args[0], g->args[1], false);
 	return false;
 }
 
@@ -505,7 +507,7 @@ unbind_mail(struct conn *c, uint64_t id, struct binding *b)
 		g->visit = unbind_visit;
 		gather_start(g, &c->loop->sched);
 	} else {
-		binding_leave(b);
+		binding_leave(b, false);
 	}
 	binding_remove(c, b);
 }
@@ -585,8 +587,10 @@ bindings_wake(struct conn *c)
 void
 bindings_drop(struct conn *c)
 {
+	bool died = conn_end_why(c) == TIE_LOST;
+
 	for (uint32_t i = 0; i < c->n_bindings; i++) {
-		binding_leave(c->bindings[i]);
+		binding_leave(c->bindings[i], died);
 		if (c->bindings[i]->session)
 			c->bindings[i]->session->why = (uint8_t)conn_end_why(c);
 		binding_free(c->bindings[i]);

@@ -25,12 +25,25 @@ lease_end(struct lease *l, struct session *s, int status)
 	l->size = 0;
 }
 
-void
-lease_return(struct lease *l, struct session *s)
+static bool
+was_tried_enough(const struct session *s, const struct msg *m)
 {
+	uint32_t most = s->spec ? s->spec->max_attempts : 0;
+
+	return most && m->attempt + 1u >= most;
+}
+
+void
+lease_return(struct lease *l, struct session *s, bool died)
+{
+	struct msg_queue poison = {NULL};
 	struct msg *newest = NULL, *m;
 
 	while ((m = msg_queue_pop(&l->held))) {
+		if (died && was_tried_enough(s, m)) {
+			msg_queue_push(&poison, m);
+			continue;
+		}
 		msg_link(m, newest);
 		newest = m;
 	}
@@ -40,4 +53,6 @@ lease_return(struct lease *l, struct session *s)
 	}
 	l->settled = l->delivered;
 	l->size = 0;
+	while ((m = msg_queue_pop(&poison)))
+		session_done(s, m, EVD_STATUS_POISON);
 }

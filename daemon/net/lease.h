@@ -18,6 +18,13 @@ struct lease {
 	uint64_t max_size;
 };
 
+/* One that its consumer died with is tried alone: it may do so again. */
+static inline bool
+lease_may_add(const struct lease *l, const struct msg *m)
+{
+	return !l->held.head || (!m->attempt && !l->held.head->attempt);
+}
+
 static inline bool
 lease_has_room(const struct lease *l)
 {
@@ -37,5 +44,6 @@ lease_add(struct lease *l, struct msg *m)
 void lease_settle(struct lease *l, struct session *s, uint64_t upto);
 /* All that is held ends with @status. */
 void lease_end(struct lease *l, struct session *s, int status);
-/* All that is held goes back to the front of the mailbox, in order. */
-void lease_return(struct lease *l, struct session *s);
+/* All that is held goes back to the front of the mailbox, in order. @died: its
+ * consumer has, and what has been tried MaxAttempts= times ends dead. */
+void lease_return(struct lease *l, struct session *s, bool died);

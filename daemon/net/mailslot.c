@@ -69,10 +69,10 @@ consumer_find(const struct mailslot *slot, uint64_t conn, uint64_t token)
 }
 
 static void
-consumer_remove(struct mailslot *slot, struct consumer *c)
+consumer_remove(struct mailslot *slot, struct consumer *c, bool died)
 {
 	list_remove(&c->link);
-	lease_return(&c->lease, slot->session);
+	lease_return(&c->lease, slot->session, died);
 	log_debug("mailslot.unbound", "session=\"%s\" conn=%" PRIu64,
 		session_name(slot->session), c->is.conn);
 }
@@ -100,7 +100,7 @@ consumer_dismiss(
 	struct sched *s = home_of(slot->session);
 	struct msg *farewell = TAKE(c->farewell);
 
-	consumer_remove(slot, c);
+	consumer_remove(slot, c, false);
 	consumer_free(s, c);
 	msg_wide(farewell)->status = (uint32_t)status;
 	farewell->id = by;
@@ -142,6 +142,12 @@ deliver(struct sched *s, const struct consumer *c, const struct msg *m)
 	return binding_deliver(conn, c->is.token, m);
 }
 
+static bool
+may_add(const struct session *t, const struct consumer *c, const struct msg *m)
+{
+	return !t->spec->max_attempts || lease_may_add(&c->lease, m);
+}
+
 static enum session_result
 mailslot_run(struct session *t, struct msg *m)
 {
@@ -151,7 +157,8 @@ mailslot_run(struct session *t, struct msg *m)
 	if (list_is_empty(&slot->consumers))
 		return SESSION_HELD;
 	c = container_of(slot->consumers.next, struct consumer, link);
-	if (!lease_has_room(&c->lease) || !deliver(home_of(t), c, m))
+	if (!lease_has_room(&c->lease) || !may_add(t, c, m) ||
+		!deliver(home_of(t), c, m))
 		return SESSION_HELD;
 	if (m->event == notice_gap)
 		return SESSION_DONE;
@@ -237,7 +244,7 @@ mailslot_note(struct session *t, struct msg *m)
 		}
 		break;
 	case MAIL_DETACH:
-		mailslot_detach(t, m->from, msg_seq(m));
+		mailslot_detach(t, m->from, msg_seq(m), m->id != 0);
 		break;
 	case MAIL_DELIVER:
 	case MAIL_UNBOUND:
@@ -417,14 +424,14 @@ mailslot_attach(struct session *t, const struct consumer_init *init, char *text,
 }
 
 void
-mailslot_detach(struct session *t, uint64_t conn, uint64_t token)
+mailslot_detach(struct session *t, uint64_t conn, uint64_t token, bool died)
 {
 	struct mailslot *slot = t->state;
 	struct consumer *c = slot ? consumer_find(slot, conn, token) : NULL;
 
 	if (!c)
 		return;
-	consumer_remove(slot, c);
+	consumer_remove(slot, c, died);
 	consumer_free(home_of(t), c);
 	consumer_next(slot);
 	session_wake(t); /* others may take what it held */

@@ -26,7 +26,8 @@ enum mail_note {
 	MAIL_ATTACHED,    /* to the connection: its turn has come */
 	MAIL_CANCELLED,   /* to the connection: of the call msg.id */
 	MAIL_SETTLED,     /* to the mailslot: deliveries up to msg.id are */
-	MAIL_DETACH,      /* to the mailslot: the binding is over */
+	MAIL_DETACH,      /* to the mailslot: the binding is over; msg.id: its
+			   * client has died */
 };
 
 /* A client that wants the events; all that its side knows. */
@@ -79,7 +80,9 @@ enum { MAILSLOT_E_QUEUED = 1000 }; /* no EVD_STATUS_* */
  */
 int mailslot_attach(struct session *t, const struct consumer_init *init,
 	char *text, size_t size);
-/* The binding is over: what it held goes back. Nothing if it is not there. */
-void mailslot_detach(struct session *t, uint64_t conn, uint64_t token);
+/* The binding is over, @died: as its client has: what it held goes back, but
+ * for what was tried MaxAttempts= times. Nothing if it is not there. */
+void mailslot_detach(
+	struct session *t, uint64_t conn, uint64_t token, bool died);
 /* Who consumes, or NULL; good until this thread does anything else. */
 const struct consumer_init *mailslot_consumer(const struct session *t);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "kernel/dead.h"
 #include "kernel/spec.h"
 #include "net/mailslot.h"
 
@@ -256,6 +257,55 @@ test_the_next_gets_first_what_the_dead_held(struct rig *rig, unsigned loop)
 	client_free(poster);
 }
 NEAR_AND_FAR(test_the_next_gets_first_what_the_dead_held)
+
+/* What it held when it died is tried again one by one, so that the one that
+ * kills its consumers is found, and ends; the others are handled. */
+static void
+test_poison_is_found_and_parked(struct rig *rig, unsigned loop)
+{
+	struct session *slot = slot_new(rig);
+	struct client *poster = post_three(rig), *c = client_hello(rig, loop);
+	const struct dead *d;
+
+	slot->spec->max_attempts = 2;
+	client_bind(c, "jobs", 1, 0);
+	expect(c, "one", 0);
+	expect(c, "two", 0);
+	expect(c, "three", 0);
+	client_free(c);
+	c = client_hello(rig, loop);
+	client_bind(c, "jobs", 1, 0);
+	expect(c, "one", 1);
+	client_expect_silence(c); /* it is alone */
+	assert_int_equal(slot->counters.leased, 1);
+	client_free(c);
+	RIG_UNTIL(rig, slot->counters.dead);
+	d = dead_next(&rig->loops[0].sched, 0, DEAD_NONE);
+	assert_int_equal(d->reason, DEAD_ATTEMPTS);
+	assert_string_equal(d->msg->event, "one");
+	c = client_hello(rig, loop);
+	client_bind(c, "jobs", 1, 0);
+	expect(c, "two", 1);
+	unbind(c, 1); /* by will: it is no attempt that counts */
+	assert_int_equal(slot->counters.dead, 1);
+	client_bind(c, "jobs", 1, 0);
+	expect(c, "two", 2);
+	client_expect_silence(c);
+	client_settle(c, 1, 1);
+	expect(c, "three", 1);
+	client_settle(c, 1, 2);
+	client_post(poster, "jobs", "four");
+	client_post(poster, "jobs", "five");
+	expect(c, "four", 0);
+	expect(c, "five", 0);
+	client_settle(c, 1, 4);
+	rig_run(rig);
+	assert_int_equal(slot->counters.handled, 4);
+	rig_check(rig);
+	client_free(c);
+	client_free(poster);
+}
+NEAR_AND_FAR(test_poison_is_found_and_parked)
 
 static void
 test_unbinding_gives_back_and_lets_another_bind(struct rig *rig, unsigned loop)
@@ -635,6 +685,7 @@ main(void)
 		TESTS(test_a_slow_consumer_misses_nothing),
 		TESTS(test_posts_park_until_there_is_a_consumer),
 		TESTS(test_the_next_gets_first_what_the_dead_held),
+		TESTS(test_poison_is_found_and_parked),
 		TESTS(test_unbinding_gives_back_and_lets_another_bind),
 		TESTS(test_callers_are_told_when_their_call_goes_back),
 		TESTS(test_callers_are_told_when_the_consumer_dies),
