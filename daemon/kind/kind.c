@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernel/kin.h"
+#include "kind/lua_memory.h"
 #include "kind/lua_watch.h"
 
 static const struct session_ops *const kinds[] = {
@@ -34,4 +35,5 @@ void
 kind_thread_deinit(void)
 {
 	lua_watch_thread_deinit();
+	lua_memory_thread_deinit();
 }

@@ -13,16 +13,18 @@
 uint64_t
 lua_check_to(lua_State *L, int i)
 {
-	struct lua_session *ls = lua_session_of(L);
-	const char *name;
-	size_t size;
+	struct alias *alias = lua_said_alias(L, i, &lua_session_of(L)->said);
+	int type;
 
-	if (lua_type(L, i) == LUA_TNUMBER)
-		return (uint64_t)luaL_checkinteger(L, i);
-	if (lua_type(L, i) != LUA_TSTRING)
+	if (alias)
+		return atomic_load_explicit(
+			&alias->holder, memory_order_acquire);
+	type = lua_type(L, i);
+	if (type == LUA_TSTRING)
+		return lua_said_holder(L, i);
+	if (type != LUA_TNUMBER)
 		luaL_typeerror(L, i, "alias or session id");
-	name = lua_tolstring(L, i, &size);
-	return alias_holder(&ls->sched->kernel->aliases, name, size);
+	return (uint64_t)luaL_checkinteger(L, i);
 }
 
 /* The decimal digits of @n, as Lua writes them but without a string of its
@@ -30,9 +32,21 @@ lua_check_to(lua_State *L, int i)
 static const char *
 integer_text(lua_Integer n, char text[LUA_DATA_MAX], size_t *size)
 {
+	static const char digits[] =
+		"00010203040506070809101112131415161718192021222324"
+		"25262728293031323334353637383940414243444546474849"
+		"50515253545556575859606162636465666768697071727374"
+		"75767778798081828384858687888990919293949596979899";
 	char *end = text + LUA_DATA_MAX, *p = end;
 	lua_Unsigned rest = n < 0 ? 0 - (lua_Unsigned)n : (lua_Unsigned)n;
 
+	while (rest >= 100) { /* two at a time */
+		const char *two = digits + 2 * (rest % 100);
+
+		rest /= 100;
+		*--p = two[1];
+		*--p = two[0];
+	}
 	do
 		*--p = (char)('0' + rest % 10);
 	while (rest /= 10);
@@ -46,15 +60,16 @@ const char *
 lua_check_data(lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size)
 {
 	uint32_t most = lua_session_of(L)->sched->kernel->limits.max_payload;
-	int type = lua_type(L, i);
 	const char *data;
+	int type;
 
+	if (lua_isinteger(L, i))
+		return integer_text(lua_tointeger(L, i), number, size);
+	type = lua_type(L, i);
 	if (type == LUA_TNIL || type == LUA_TNONE) {
 		*size = 0;
 		return "";
 	}
-	if (type == LUA_TNUMBER && lua_isinteger(L, i))
-		return integer_text(lua_tointeger(L, i), number, size);
 	if (type != LUA_TSTRING && type != LUA_TNUMBER)
 		luaL_error(L,
 			"a %s cannot be a payload: send a string, a number "
@@ -70,10 +85,19 @@ lua_check_data(lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size)
 const char *
 lua_check_event_name(lua_State *L, int i, size_t *size)
 {
-	const char *event = luaL_checklstring(L, i, size);
+	const struct lua_said_event *said =
+		lua_said_event(L, i, &lua_session_of(L)->said);
+	const char *event;
 
+	if (said) {
+		*size = said->size;
+		return said->text;
+	}
+	event = luaL_checklstring(L, i, size);
 	luaL_argcheck(L, name_is_valid(event, *size, ENVELOPE_EVENT_MAX), i,
 		"not an event's name: 1 to 127 of A-Z a-z 0-9 _ . / -");
+	if (lua_type(L, i) == LUA_TSTRING)
+		lua_said_good(L, i, event, *size);
 	return event;
 }
 

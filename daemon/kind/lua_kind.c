@@ -8,35 +8,13 @@
 #include "kind/answers.h"
 #include "kind/call_notice.h"
 #include "kind/kind.h"
+#include "kind/lua_memory.h"
 #include "kind/lua_send.h"
 #include "kind/lua_session.h"
 
 enum { MEMORY_MIN = 64 << 10 }; /* the libraries alone need some 25 KiB */
 
 /* ---- the state --------------------------------------------------------- */
-
-/* Lua's allocator, up to MemoryMax=. A block may always shrink. */
-static void *
-allocate(void *data, void *p, size_t old, size_t size)
-{
-	struct lua_session *ls = data;
-	void *q;
-
-	if (!p)
-		old = 0; /* it is a type then */
-	if (!size) {
-		free(p);
-		ls->size -= old;
-		return NULL;
-	}
-	if (size > old && ls->max_size && ls->size + size - old > ls->max_size)
-		return NULL;
-	q = realloc(p, size);
-	if (!q)
-		return size <= old ? p : NULL;
-	ls->size += size - old;
-	return q;
-}
 
 static int
 panic(lua_State *L)
@@ -63,7 +41,7 @@ lua_session_new(struct session *s)
 	ls->depth = lua_idle_depth(s->state);
 	if (ls->max_size && ls->max_size < MEMORY_MIN)
 		ls->max_size = MEMORY_MIN;
-	ls->L = lua_newstate(allocate, ls);
+	ls->L = lua_newstate(lua_allocate, ls);
 	if (!ls->L) {
 		free(ls);
 		return NULL;
@@ -235,6 +213,7 @@ lua_stop(struct session *s, bool crashed)
 		lua_run_stop(ls);
 	deferred_deinit(&ls->deferred, ls->sched);
 	lua_send_deinit(ls);
+	lua_said_deinit(ls);
 	lua_close(ls->L);
 	s->state = lua_idle_state(ls->depth);
 	free(ls);

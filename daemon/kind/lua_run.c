@@ -1,14 +1,19 @@
-/* Running handlers. The coroutine's stack holds the table of handlers and the
- * event object at its bottom, for good; each run puts a C function with these
- * two as arguments on top and resumes that. The same coroutine serves every
- * event: one that has ended is as good as new. */
+/* Running handlers. The coroutine's stack holds the table of handlers, the
+ * event object and the names of events at its bottom, for good; each run puts a
+ * C function with these as arguments on top and resumes that. The same
+ * coroutine serves every event: one that has ended is as good as new.
+ *
+ * Most events need nothing that could raise an error before their handler runs:
+ * for these the handler itself is resumed, see run_plainly(). */
 #include <assert.h>
 #include <inttypes.h>
+#include <string.h>
 
 #include "kernel/msg.h"
 #include "kernel/notice.h"
 #include "kernel/sched.h"
 #include "kind/call_notice.h"
+#include "kind/lua_memory.h"
 #include "kind/lua_send.h"
 #include "kind/lua_session.h"
 #include "kind/lua_watch.h"
@@ -16,7 +21,12 @@
 const char lua_key_handlers, lua_key_event;
 static const char key_coroutine;
 
-enum { SLOT_HANDLERS = 1, SLOT_EVENT, SLOTS = SLOT_EVENT };
+enum {
+	SLOT_HANDLERS = 1,
+	SLOT_EVENT,
+	SLOT_KEYS, /* a list of strings, those of lua_session.keys */
+	SLOTS = SLOT_KEYS,
+};
 
 void
 lua_run_init(lua_State *L)
@@ -29,7 +39,8 @@ lua_run_init(lua_State *L)
 	lua_rawsetp(L, LUA_REGISTRYINDEX, &lua_key_handlers);
 	lua_xmove(L, co, 1);
 	lua_open_event(L);
-	lua_xmove(L, co, 1);
+	lua_createtable(L, LUA_KEYS, 0);
+	lua_xmove(L, co, 2);
 	assert(lua_gettop(co) == SLOTS);
 	ls->co = co;
 }
@@ -65,6 +76,31 @@ handled(lua_State *L, int status, lua_KContext context)
 	return 0;
 }
 
+static unsigned
+key_place(const struct msg *m)
+{
+	uint8_t first = (uint8_t)m->event[0];
+	uint8_t last = (uint8_t)m->event[m->event_size - 1];
+
+	return (first + 3u * last + m->event_size) % LUA_KEYS;
+}
+
+/* The next time its name is at hand. */
+static void
+remember(lua_State *L, const struct msg *m)
+{
+	unsigned place = key_place(m);
+	struct lua_key *key = &lua_session_of(L)->keys[place];
+
+	if (m->event_size > sizeof(key->name) || m->event[0] == '_')
+		return;
+	key->size = 0;
+	lua_pushlstring(L, m->event, m->event_size);
+	lua_rawseti(L, SLOT_KEYS, (lua_Integer)place + 1);
+	memcpy(key->name, m->event, m->event_size);
+	key->size = m->event_size;
+}
+
 static int
 handle_event(lua_State *L)
 {
@@ -72,6 +108,7 @@ handle_event(lua_State *L)
 	const struct msg *m = ls->m;
 	bool notice = m->event[0] == '_' && notice_is(m);
 
+	remember(L, m);
 	if (!lua_push_handler(L, SLOT_HANDLERS, m)) {
 		ls->is_unhandled = true;
 		return 0;
@@ -118,7 +155,8 @@ resume(struct lua_session *ls, int n_args)
 	if (late && (status == LUA_OK || status == LUA_YIELD))
 		return LUA_SESSION_LATE;
 	if (status == LUA_OK) {
-		lua_settop(ls->co, SLOTS);
+		if (n != SLOTS)
+			lua_settop(ls->co, SLOTS);
 	} else if (status == LUA_YIELD) {
 		assert(ls->yields); /* coroutine.yield() refuses to */
 		ls->yields = false;
@@ -131,9 +169,55 @@ static int
 run(struct lua_session *ls, lua_CFunction fn)
 {
 	lua_pushcfunction(ls->co, fn);
-	lua_pushvalue(ls->co, SLOT_HANDLERS);
-	lua_pushvalue(ls->co, SLOT_EVENT);
+	for (int slot = 1; slot <= SLOTS; slot++)
+		lua_pushvalue(ls->co, slot);
 	return resume(ls, SLOTS);
+}
+
+/* Push the string that is the name of @m, if it is at hand. */
+static bool
+push_key(struct lua_session *ls, const struct msg *m)
+{
+	unsigned place = key_place(m);
+	const struct lua_key *key = &ls->keys[place];
+
+	if (key->size != m->event_size ||
+		memcmp(key->name, m->event, m->event_size) != 0)
+		return false;
+	lua_rawgeti(ls->co, SLOT_KEYS, (lua_Integer)place + 1);
+	return true;
+}
+
+/* Enough for a string of the payload: then making it cannot fail. */
+static bool
+payload_is_sure(struct lua_session *ls, const struct msg *m)
+{
+	enum { HEAD = 32 }; /* more than Lua puts before a string */
+
+	return m->size <= LUA_MEMORY_SURE - HEAD &&
+	       lua_memory_is_sure(ls, m->size + HEAD);
+}
+
+/* A post whose handler is a function in a plain table: no function of Lua's
+ * that is called here can raise. False: nothing has been done. */
+static bool
+run_plainly(struct lua_session *ls, const struct msg *m, int *status)
+{
+	lua_State *co = ls->co;
+
+	if (msg_call(m) || ls->has_state || !payload_is_sure(ls, m) ||
+		lua_getmetatable(co, SLOT_HANDLERS) || !push_key(ls, m)) {
+		lua_settop(co, SLOTS);
+		return false;
+	}
+	if (lua_rawget(co, SLOT_HANDLERS) != LUA_TFUNCTION) {
+		lua_settop(co, SLOTS);
+		return false;
+	}
+	lua_pushlstring(co, (const char *)m->data, m->size);
+	lua_pushvalue(co, SLOT_EVENT);
+	*status = resume(ls, 2);
+	return true;
 }
 
 int
@@ -145,7 +229,11 @@ lua_run_start(struct lua_session *ls)
 int
 lua_run_event(struct lua_session *ls)
 {
+	int status;
+
 	ls->is_unhandled = false;
+	if (run_plainly(ls, ls->m, &status))
+		return status;
 	return run(ls, handle_event);
 }
 

@@ -40,7 +40,7 @@ send_post(lua_State *L)
 	uint64_t to = lua_check_to(L, 1);
 	struct lua_options o;
 
-	if (lua_isnoneornil(L, 4))
+	if (lua_gettop(L) <= 3 || lua_isnil(L, 4))
 		return post(L, lua_check_msg(L, 2, 3), to, 1);
 	lua_check_options(L, 4, LUA_OPT_EVENT | LUA_OPT_KEY, &o);
 	return post(L, lua_check_event(L, 2, 3, &o), to, 1);

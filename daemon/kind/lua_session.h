@@ -17,6 +17,7 @@
 #include "kernel/delays.h"
 #include "kernel/session.h"
 #include "kind/deferred.h"
+#include "kind/lua_said.h"
 
 struct answers;
 struct msg_init;
@@ -36,6 +37,13 @@ struct lua_frame {
 	lua_State *L;
 	struct lua_frame *up;
 };
+
+/* The name of an event that was handled; its string is kept. */
+struct lua_key {
+	uint8_t size; /* 0: none */
+	char name[39];
+};
+enum { LUA_KEYS = 8 }; /* a power of two */
 
 struct lua_session {
 	struct session *session;
@@ -63,6 +71,8 @@ struct lua_session {
 	struct deferred deferred;
 	struct log_site log; /* its own allowance of log lines */
 	const char *path;    /* of the script; the spec's */
+	struct lua_said said;
+	struct lua_key keys[LUA_KEYS];
 };
 
 static inline struct lua_session *

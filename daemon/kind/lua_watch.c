@@ -206,6 +206,27 @@ lua_watch_switch(lua_State *L)
 		lua_sethook(L, on_hook, LUA_MASKCOUNT, HOOK_EVERY);
 }
 
+/* The rest of @before has a meaning only if something runs. */
+static void
+suspend(struct lua_watch *w, struct lua_watch_mark *before)
+{
+	w->running = NULL; /* no tick counts for half of each */
+	before->ticks = w->ticks;
+	before->limit_ms = w->limit_ms;
+	before->late = w->late;
+	before->started_ns = w->started_ns;
+}
+
+static void
+resume(struct lua_watch *w, const struct lua_watch_mark *before)
+{
+	w->ticks += before->ticks;
+	w->limit_ms = before->limit_ms;
+	w->late = before->late;
+	w->started_ns = before->started_ns;
+	lua_watch_switch(before->running);
+}
+
 void
 lua_watch_enter(struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms)
 {
@@ -214,16 +235,16 @@ lua_watch_enter(struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms)
 	if (!w->ready)
 		lua_watch_thread_init();
 	before->running = w->running;
-	before->ticks = w->ticks;
-	before->limit_ms = w->limit_ms;
-	before->late = w->late;
-	before->started_ns = w->started_ns;
-	w->running = NULL; /* no tick counts for half of each */
+	if (before->running)
+		suspend(w, before);
 	w->ticks = 0;
 	w->limit_ms = limit_ms;
 	w->late = false;
-	if (w->by_hook)
-		w->started_ns = cpu_ns();
+	if (!w->by_hook) {
+		w->running = L;
+		return;
+	}
+	w->started_ns = cpu_ns();
 	lua_watch_switch(L);
 }
 
@@ -232,16 +253,14 @@ bool
 lua_watch_leave(const struct lua_watch_mark *before)
 {
 	struct lua_watch *w = &watch;
-	uint32_t ticks = w->ticks;
-	bool late = w->late;
+	bool late;
 
 	w->running = NULL;
-	w->limit_ms = before->limit_ms;
-	w->late = before->late;
-	w->started_ns = before->started_ns;
-	w->ticks = before->ticks + (before->running ? ticks : 0);
+	late = w->late;
+	w->late = false;
+	w->limit_ms = 0;
 	if (before->running)
-		lua_watch_switch(before->running);
+		resume(w, before);
 	return late;
 }
 
