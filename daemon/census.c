@@ -54,7 +54,8 @@ census_count(struct round *round, struct loop *l)
 		t->failed += s->life == SESSION_FAILED;
 		if (!is_at_work(s))
 			continue;
-		if (!(s->box_bits & BOX_PAUSED)) /* nobody resumes it now */
+		/* nobody resumes it now, or it comes back with the store */
+		if (!(s->box_bits & (BOX_PAUSED | BOX_DURABLE)))
 			t->waiting += s->box.n + s->box.n_parked;
 		t->waiting += s->run == SESSION_BUSY;
 		t->waiting += s->control.tail || s->notices.tail;

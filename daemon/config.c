@@ -21,7 +21,8 @@ enum { FILES_MAX = 1 << 20 };
 static const char *const log_words[] = {
 	"error", "warning", "info", "debug", NULL};
 static const char *const yes_words[] = {"no", "yes", NULL};
-static const char *const daemon_sections[] = {"Daemon", NULL};
+static const char *const corrupt_words[] = {"quarantine", "refuse", NULL};
+static const char *const daemon_sections[] = {"Daemon", "Store", NULL};
 
 static void
 set_loops(
@@ -31,6 +32,15 @@ set_loops(
 		config_store(f, key, CONFIG_LOOPS_AUTO);
 	else
 		config_set_count(f, key, value);
+}
+
+static void
+set_sync(struct config_file *f, const struct config_key *key, const char *value)
+{
+	if (strcmp(value, "always") == 0)
+		config_store(f, key, 0);
+	else
+		config_set_span(f, key, value);
 }
 
 /* A word why @path cannot be a socket's, or NULL. */
@@ -59,9 +69,10 @@ set_socket(
 }
 
 #define HOUR_MS (3600 * UINT64_C(1000))
-#define KEY(key, how, field, ...)                                         \
+#define KEY(key, how, field, ...) KEY_IN("Daemon", key, how, field, __VA_ARGS__)
+#define KEY_IN(in, key, how, field, ...)                                  \
 	{                                                                 \
-		.section = "Daemon", .name = (key), .set = (how),         \
+		.section = (in), .name = (key), .set = (how),             \
 		.offset = offsetof(struct config, field),                 \
 		.width = sizeof(((struct config *)0)->field), __VA_ARGS__ \
 	}
@@ -97,6 +108,13 @@ static const struct config_key daemon_keys[] = {
 	COUNT("WindowPosts", window_posts, 1, 1000000),
 	SIZE("WindowBytes", window_bytes, 1024, UINT64_C(1) << 40),
 	SPAN("StopTimeout", stop_timeout_ms, 0, HOUR_MS),
+	KEY_IN("Store", "Path", config_set_path, store_path, .min = 0),
+	KEY_IN("Store", "MaxSize", config_set_size, store_max, .min = 1 << 20,
+		.max = UINT64_C(1) << 44),
+	KEY_IN("Store", "Sync", set_sync, store_sync_ms, .min = 1,
+		.max = HOUR_MS),
+	KEY_IN("Store", "OnCorrupt", config_set_word, store_refuse,
+		.words = corrupt_words),
 };
 
 enum { N_DAEMON_KEYS = sizeof(daemon_keys) / sizeof(*daemon_keys) };
@@ -149,6 +167,7 @@ config_free(struct config *c)
 	free(c->specs);
 	free(c->socket);
 	free(c->sessions_dir);
+	free(c->store_path);
 	free(c->file);
 	free(c);
 	return NULL;

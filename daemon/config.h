@@ -29,6 +29,7 @@ struct config_source {
 	const char *socket;     /* --socket or NULL */
 	int loops;              /* --loops; 0: not given */
 	const char *log_level;  /* --log-level or NULL */
+	bool no_store;          /* --no-store */
 	unsigned running_loops; /* a reload: what Loop= may name; or 0 */
 };
 
@@ -46,7 +47,12 @@ struct config {
 	uint64_t window_bytes;
 	uint32_t stop_timeout_ms;
 	char *sessions_dir; /* SessionsDirectory=, or NULL */
-	char *file;         /* the eventd.conf that was read, or NULL */
+	/* [Store] */
+	char *store_path;       /* Path=; NULL: by default */
+	uint64_t store_max;     /* bytes; 0: as the disk allows */
+	uint32_t store_sync_ms; /* Sync=; 0: before each ack */
+	uint32_t store_refuse;  /* OnCorrupt=refuse */
+	char *file;             /* the eventd.conf that was read, or NULL */
 	struct session_spec **specs; /* n_specs, by name */
 	size_t n_specs;
 };

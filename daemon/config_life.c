@@ -150,6 +150,7 @@ config_life_digest(uint64_t digest, const struct session_spec *spec)
 	digest = config_digest_number(digest, spec->on_demand);
 	digest = config_digest_number(digest, spec->collect);
 	digest = config_digest_number(digest, spec->max_attempts);
+	digest = config_digest_number(digest, spec->durable);
 	digest = config_digest_string(digest, spec->group);
 	digest = config_digest_number(digest, (uint64_t)spec->order);
 	return config_digest_number(digest, spec->strategy);

@@ -428,6 +428,8 @@ static const struct config_key keys[] = {
 	KEY("Session", "Order", config_set_order, .width = 0),
 	KEY("Session", "Strategy", set_word, FIELD(strategy, 0, 0),
 		.words = strategy_words),
+	KEY("Mailbox", "Durable", set_word, FIELD(durable, 0, 0),
+		.words = no_yes),
 	KEY("Mailbox", "MaxAttempts", set_count, FIELD(max_attempts, 1, 255)),
 	KEY("Session", "Restart", set_restart, .width = 4,
 		.words = restart_words),

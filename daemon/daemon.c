@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "census.h"
 #include "describe.h"
+#include "durable.h"
 #include "eventd/version.h"
 #include "kernel/kernel.h"
 #include "kind/kind.h"
@@ -51,6 +52,7 @@ struct daemon {
 	struct hosting hosting;
 	struct reloader reloader;
 	struct watch watch;
+	struct durable durable;
 	struct census census;
 	struct round round;
 	uv_signal_t on_term, on_int, on_hup;
@@ -81,8 +83,11 @@ status_make(struct daemon *d, const struct tally *tally)
 {
 	char text[STATUS_TEXT_MAX];
 
-	snprintf(text, sizeof(text), "%" PRIu32 " sessions, %" PRIu32 " failed",
-		tally->sessions, tally->failed);
+	snprintf(text, sizeof(text),
+		"%" PRIu32 " sessions, %" PRIu32 " failed%s", tally->sessions,
+		tally->failed,
+		durable_is_degraded(&d->durable) ? "; the store is degraded"
+						 : "");
 	if (strcmp(text, d->status) == 0)
 		return false;
 	strcpy(d->status, text);
@@ -257,9 +262,20 @@ daemon_on_answers_out(struct round *round)
 }
 
 static void
+daemon_on_stored(void *arg)
+{
+	struct daemon *d = arg;
+
+	round_start(&d->round, NULL, daemon_on_answers_out);
+}
+
+/* What the sessions left is written, and posters are told. */
+static void
 daemon_on_stopped(struct round *round)
 {
-	round_start(round, NULL, daemon_on_answers_out);
+	struct daemon *d = container_of(round, struct daemon, round);
+
+	durable_finish(&d->durable, daemon_on_stored, d);
 }
 
 static void
@@ -573,6 +589,7 @@ daemon_deinit(struct daemon *d)
 	for (unsigned i = 0; i < d->n_loops; i++)
 		if (loop_deinit(&d->loops[i]))
 			r = err_raise(-EBUSY);
+	durable_close(&d->durable);
 	kind_thread_deinit();
 	hosting_deinit(&d->hosting);
 	reloader_deinit(&d->reloader);
@@ -605,9 +622,13 @@ daemon_init(struct daemon *d, const struct config_source *source,
 	r = kernel_init(&d->kernel, &config->limits, &clock_system);
 	if (!r) {
 		server_set_up(d, config);
+		if (durable_open(&d->durable, &d->kernel, config,
+			    source->no_store, why, sizeof(why)))
+			return failed(DAEMON_EXIT_OS, EIO, why);
 		r = loops_init(d);
 	}
 	if (!r) {
+		durable_begin(&d->durable, d->loops, d->n_loops);
 		profile_init(&d->kernel);
 		hosting_init(&d->hosting, d->loops, d->n_loops);
 		reloader_init(

@@ -108,11 +108,22 @@ plan_addition(struct transition *t, size_t item)
 		&t->diff.added, &t->diff.n_added, t->items[item].spec->name);
 }
 
+/* A durable mailbox is that of the first alias. */
+static bool
+same_store(const struct session_spec *a, const struct session_spec *b)
+{
+	if (a->durable != b->durable)
+		return false;
+	return !a->durable || (a->n_aliases && b->n_aliases &&
+				      !strcmp(a->aliases[0], b->aliases[0]));
+}
+
 /* A session keeps its mailbox if its kind and its home stay. */
 static bool
 can_stay(const struct hosted *old, const struct session_spec *spec)
 {
-	return old->id && strcmp(old->spec->kind, spec->kind) == 0 &&
+	return old->id && same_store(old->spec, spec) &&
+	       strcmp(old->spec->kind, spec->kind) == 0 &&
 	       (spec->loop < 0 || (unsigned)spec->loop == old->home);
 }
 

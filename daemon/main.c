@@ -23,13 +23,14 @@ static const char help[] =
 	"  -s, --socket PATH      listen there\n"
 	"  -n, --loops N          threads that run sessions, or auto\n"
 	"  -l, --log-level LEVEL  error, warning, info or debug\n"
+	"      --no-store         durable mailboxes are not, for this run\n"
 	"      --foreground       stay in the foreground, as it always does\n"
 	"  -V, --version          print the version\n"
 	"  -h, --help             print this\n"
 	"\n"
 	"See eventd(8), eventd.conf(5) and eventd.session(5).\n";
 
-enum { OPT_CHECK = 256, OPT_USER, OPT_FOREGROUND };
+enum { OPT_CHECK = 256, OPT_USER, OPT_FOREGROUND, OPT_NO_STORE };
 
 static const struct option options[] = {
 	{"config", required_argument, NULL, 'c'},
@@ -39,6 +40,7 @@ static const struct option options[] = {
 	{"loops", required_argument, NULL, 'n'},
 	{"log-level", required_argument, NULL, 'l'},
 	{"foreground", no_argument, NULL, OPT_FOREGROUND},
+	{"no-store", no_argument, NULL, OPT_NO_STORE},
 	{"version", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -102,6 +104,9 @@ argument_take(struct arguments *a, int option)
 		return -1;
 	case OPT_USER:
 		a->source.user = true;
+		return -1;
+	case OPT_NO_STORE:
+		a->source.no_store = true;
 		return -1;
 	case OPT_FOREGROUND:
 		return -1;

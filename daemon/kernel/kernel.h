@@ -14,6 +14,7 @@
 
 struct sched;
 struct session;
+struct store;
 
 enum {
 	KERNEL_LOOPS_MAX = 64,
@@ -59,6 +60,8 @@ struct kernel {
 	const struct clock_source *clock;
 	uint64_t profile_ticks, profile_ns; /* at the same time */
 	struct zones zones;                 /* of calendars */
+	struct store *store;                /* durable things; or NULL */
+	bool without_store; /* what is durable is not, for this run */
 	struct sched *scheds[KERNEL_LOOPS_MAX];
 	unsigned n_scheds;
 	_Atomic uint64_t late_replies;

@@ -13,6 +13,7 @@
 #include "kernel/aside.h"
 #include "kernel/claim.h"
 #include "kernel/idle.h"
+#include "kernel/journal.h"
 #include "kernel/kin.h"
 #include "kernel/queue.h"
 #include "kernel/sched.h"
@@ -103,6 +104,8 @@ take_aliases(struct session *s)
 			   });
 		if (!r || r == CLAIM_E_QUEUED)
 			continue;
+		if (s->life == SESSION_FAILED)
+			return; /* and why has been said */
 		if (asprintf(&why, "the alias '%s' %s", name, taken_why(r)) < 0)
 			why = NULL;
 		log_err("session.failed", "session=\"%s\" reason=\"%s\"",
@@ -147,10 +150,52 @@ publish(struct session *s)
 	atomic_store_explicit(&s->id, id, memory_order_release);
 }
 
+static void
+fail_journal(struct session *s, const char *name, int r)
+{
+	const struct kernel *k = home_of(s)->kernel;
+	char *why = NULL;
+	int n = 0;
+
+	if (r == JOURNAL_E_HELD)
+		n = asprintf(&why,
+			"the durable mailbox '%s' is that of another session",
+			name);
+	else if (r == JOURNAL_E_NONE)
+		n = asprintf(&why,
+			"its mailbox is durable and there is no store: set "
+			"Path= in [Store] and start eventd again");
+	else if (r == JOURNAL_E_BROKEN)
+		n = asprintf(
+			&why, "the store cannot be used: %s", k->store->broken);
+	if (n < 0)
+		why = NULL;
+	log_err("session.failed", "session=\"%s\" reason=\"%s\"",
+		s->spec->name ? s->spec->name : "", why ? why : "");
+	life_set_reason(s, why);
+	session_enter(s, SESSION_FAILED);
+}
+
+/* Its durable mailbox, or the failed state with the reason. */
+static void
+take_journal(struct session *s)
+{
+	const struct session_spec *spec = s->spec;
+	const char *name = spec->n_aliases ? spec->aliases[0] : spec->name;
+	int r;
+
+	if (!spec->durable || !name || home_of(s)->kernel->without_store)
+		return;
+	r = journal_open(s, name);
+	if (r)
+		fail_journal(s, name, r);
+}
+
 /* On its home: it takes its names and its place, and starts. */
 static void
 settle_in(struct session *s)
 {
+	take_journal(s);
 	take_aliases(s);
 	schedule_arm(s);
 	if (s->life != SESSION_STARTING)
@@ -354,9 +399,26 @@ life_end_event(struct session *s, struct msg *m)
 	msg_end(home_of(s), s, m, MSG_END_DEAD, EVD_STATUS_POISON, text);
 }
 
+/* A durable event that was interrupted comes again. */
+static bool
+keep_durable(struct session *s, struct msg *m)
+{
+	const struct msg_extra *extra = msg_extra(m);
+
+	if (!s->journal || !extra || !extra->batch)
+		return false;
+	if (m->attempt < UINT8_MAX)
+		m->attempt++;
+	mailbox_unpop(&s->box, m);
+	home_of(s)->queued++;
+	return true;
+}
+
 static void
 drop_current(struct session *s, struct msg *m, bool crashed)
 {
+	if (!crashed && keep_durable(s, m))
+		return;
 	if (!s->stopping && life_put_back(s, m, crashed))
 		return;
 	if (crashed)
@@ -425,8 +487,11 @@ drop_mailbox(struct session *s)
 
 	while ((m = mailbox_pop(&s->box))) {
 		sched->queued--;
-		msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+		if (!journal_keep(sched, s, m))
+			msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED,
+				NULL);
 	}
+	journal_close(s);
 	while ((m = msg_ring_pop(&s->notices)))
 		msg_free(&sched->pool, m);
 	session_refuse_parked(s, EVD_STATUS_DIED);

@@ -96,6 +96,12 @@ mailbox_push(struct mailbox *box, struct msg *m)
 		mailbox_take_in(box, m);
 		return 0;
 	}
+	return mailbox_park(box, m);
+}
+
+int
+mailbox_park(struct mailbox *box, struct msg *m)
+{
 	if (!(m->flags & MSG_MAY_PARK))
 		return MAILBOX_E_FULL;
 	box->n_parked++;

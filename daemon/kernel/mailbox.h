@@ -68,6 +68,8 @@ void mailbox_limit(struct mailbox *box, uint32_t max_n, uint64_t max_size);
  * MAILBOX_E_FULL: nothing happened. An empty mailbox takes one event of any
  * size; one that has MSG_ADMITTED already is taken whatever the bounds. */
 int mailbox_push(struct mailbox *box, struct msg *m);
+/* Park @m, if it has MSG_MAY_PARK: 0 or MAILBOX_E_FULL. */
+int mailbox_park(struct mailbox *box, struct msg *m);
 /* mailbox_take_in() of one that has MSG_URGENT. */
 void mailbox_take_urgent(struct mailbox *box, struct msg *m);
 /* The same for what mailbox_takes(). */

@@ -180,6 +180,33 @@ msg_free_rest(struct msg_pool *p, struct msg *m)
 }
 
 struct msg *
+msg_with_extra(struct msg_pool *p, const struct msg *m)
+{
+	struct msg *copy = msg_new(p, &(struct msg_init){.event = m->event,
+					      .event_size = m->event_size,
+					      .event_static = !event_is_own(m),
+					      .data = m->data,
+					      .size = m->size,
+					      .headers = msg_headers(m),
+					      .headers_size = m->headers_size,
+					      .extra = true});
+
+	if (!copy)
+		return NULL;
+	if (m->flags & MSG_WIDE)
+		*msg_wide(copy) = *msg_wide(m);
+	copy->id = m->id;
+	copy->from = m->from;
+	copy->to = m->to;
+	copy->stamp = m->stamp;
+	copy->handler = m->handler;
+	copy->op = m->op;
+	copy->flags |= m->flags;
+	copy->attempt = m->attempt;
+	return copy;
+}
+
+struct msg *
 msg_clone(struct msg_pool *p, const struct msg *m)
 {
 	struct msg_init init = {

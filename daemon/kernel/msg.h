@@ -18,6 +18,7 @@
 #include "base/fault.h"
 #include "kernel/depot.h"
 
+struct batch;
 struct sched;
 
 enum msg_op {
@@ -170,7 +171,9 @@ struct msg_extra {
 	uint64_t expires_ns; /* it ends then, monotonic; 0: never */
 	uint64_t key_home;   /* session that has noted the key */
 	uint64_t re;         /* it is the answer to this call of the receiver */
+	struct batch *batch; /* of the journal that has it; NULL: none */
 	uint32_t status;     /* then: how that went */
+	uint16_t place;      /* in the batch */
 	uint8_t key_size;
 	char key[MSG_KEY_MAX]; /* idempotency key, not NUL-terminated */
 };
@@ -439,6 +442,8 @@ void msg_live(struct msg *m, uint64_t now_ns, uint64_t ttl_ns);
 /* A MSG_EVENT with the same name, payload, headers, sender, receiver, handler,
  * priority and time to live; all else (ack, call, id, flags ...) is zero. */
 struct msg *msg_clone(struct msg_pool *p, const struct msg *m);
+/* A copy of @m, in its place, that has an extra; @m has none. */
+struct msg *msg_with_extra(struct msg_pool *p, const struct msg *m);
 /* Bytes that @m counts for in a mailbox. */
 static inline uint32_t
 msg_charge(const struct msg *m)

@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "kernel/aside.h"
+#include "kernel/journal.h"
 #include "kernel/notice.h"
 
 static struct sched *
@@ -284,6 +285,8 @@ drop_oldest(struct sched *s, struct session *t, struct msg *m)
 		drop(s, t, m);
 		return 0;
 	}
+	if (t->journal)
+		return journal_take(s, t, m);
 	mailbox_push(&t->box, m);
 	if (t->run == SESSION_IDLE && !t->queued)
 		sched_enqueue(s, t);

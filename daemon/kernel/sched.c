@@ -11,6 +11,7 @@
 #include "kernel/aside.h"
 #include "kernel/dead.h"
 #include "kernel/idle.h"
+#include "kernel/journal.h"
 #include "kernel/queue.h"
 
 int
@@ -76,6 +77,8 @@ inbox_push(struct sched *target, struct msg *batch)
 void
 sched_publish(struct sched *s)
 {
+	if (s->journals)
+		journals_flush(s);
 	while (s->outbox_set) {
 		unsigned i = (unsigned)__builtin_ctzll(s->outbox_set);
 		struct msg *batch = s->outbox[i].head;
@@ -120,20 +123,19 @@ sched_inject(struct sched *target, struct sched_task *task)
 /* ---- ends ------------------------------------------------------------ */
 
 void
-sched_settle(struct sched *s, struct msg *m, int status, const char *text)
+sched_tell(struct sched *s, uint64_t to, uint64_t seq, uint32_t size,
+	int status, const char *text)
 {
-	struct session *poster = session_find(s->kernel, m->from);
+	struct session *poster = session_find(s->kernel, to);
 	struct sched *home;
 	struct msg *note;
 
-	m->flags &= (uint16_t)~MSG_ACK;
 	if (!poster)
 		return;
 	home = atomic_load_explicit(&poster->home, memory_order_relaxed);
 	if (home == s) {
 		if (poster->begun)
-			poster->ops->settled(
-				poster, msg_seq(m), m->size, status, text);
+			poster->ops->settled(poster, seq, size, status, text);
 		return;
 	}
 	note = msg_new(
@@ -142,16 +144,22 @@ sched_settle(struct sched *s, struct msg *m, int status, const char *text)
 				  .data = text,
 				  .size = text ? (uint32_t)strlen(text) : 0});
 	if (!note) {
-		log_err("kernel.no-memory", "what=settle seq=%" PRIu64,
-			msg_seq(m));
+		log_err("kernel.no-memory", "what=settle seq=%" PRIu64, seq);
 		return;
 	}
 	note->op = MSG_SETTLE;
-	note->to = m->from;
-	msg_wide(note)->seq = msg_seq(m);
-	msg_wide(note)->settled_size = m->size;
+	note->to = to;
+	msg_wide(note)->seq = seq;
+	msg_wide(note)->settled_size = size;
 	msg_wide(note)->status = (uint32_t)status;
 	sched_stage(s, home, note);
+}
+
+void
+sched_settle(struct sched *s, struct msg *m, int status, const char *text)
+{
+	m->flags &= (uint16_t)~MSG_ACK;
+	sched_tell(s, m->from, msg_seq(m), m->size, status, text);
 }
 
 void
@@ -253,6 +261,8 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	if (reason)
 		dead = dead_new(s, owner, m,
 			&(struct dead_end){reason, status, text, NULL});
+	if (m->flags & MSG_EXTRA)
+		journal_ended(s, m, told);
 	if (msg_call(m) && !(m->flags & MSG_REPLIED))
 		sched_reply(s, msg_call(m), status, text,
 			text ? (uint32_t)strlen(text) : 0);
@@ -287,6 +297,8 @@ sched_status(int r)
 		return EVD_STATUS_FAILED;
 	case SCHED_E_LIMIT:
 		return EVD_STATUS_LIMIT;
+	case SCHED_E_VOLATILE:
+		return EVD_STATUS_UNSUPPORTED;
 	case -ENOMEM:
 		return EVD_STATUS_NO_MEMORY;
 	default:
@@ -353,6 +365,11 @@ sched_explain(struct sched *s, int r, uint64_t session, char *text, size_t size)
 		snprintf(text, size,
 			"%u calls are outstanding (MaxCalls= in eventd.conf)",
 			s->kernel->limits.max_calls);
+	else if (r == SCHED_E_VOLATILE)
+		snprintf(text, size,
+			"the mailbox of '%s' is not durable (Durable=yes in "
+			"[Mailbox])",
+			t ? session_name(t) : "");
 	else
 		snprintf(text, size, "%s", sched_end_text(sched_status(r)));
 	return text;
@@ -415,8 +432,15 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 {
 	if (t->life == SESSION_FAILED && !(m->flags & MSG_ADMITTED))
 		return SCHED_E_FAILED;
-	if ((m->flags & MSG_EXTRA) && aside_is_known(s, t, m))
-		return 0;
+	if (m->flags & MSG_EXTRA) {
+		if (aside_is_known(s, t, m))
+			return 0;
+		if (msg_level(m) == MSG_LEVEL_DURABLE && (m->flags & MSG_ACK) &&
+			!t->journal)
+			return SCHED_E_VOLATILE;
+	}
+	if ((t->box_bits & BOX_DURABLE) && journal_wants(t, m))
+		return journal_deliver(s, t, m);
 	if (s->profile.ops)
 		m->stamp = s->profile.lap;
 	if (!mailbox_takes(&t->box, m))

@@ -33,6 +33,7 @@ enum {
 	TIMER_RESTART = 3,
 	TIMER_IDLE = 20,
 	TIMER_TEAM = 21,
+	TIMER_JOURNAL = 22,
 };
 
 /* Why an event came to a bad end; dead.h keeps them. */
@@ -98,7 +99,8 @@ struct sched {
 	uint32_t n_failed; /* sessions in the failed state */
 	bool closing;      /* sched_deinit() runs: no new sessions */
 	struct msg_queue outbox[KERNEL_LOOPS_MAX];
-	uint64_t outbox_set; /* bit i: outbox[i] holds something */
+	uint64_t outbox_set;      /* bit i: outbox[i] holds something */
+	struct journal *journals; /* that have news for the store */
 	struct epoch_reader reader;
 	_Alignas(64) _Atomic(struct msg *) inbox; /* newest batch first */
 	_Atomic bool asleep;
@@ -117,6 +119,7 @@ enum {
 	SCHED_E_FULL = 2,       /* no room, and it may not wait */
 	SCHED_E_FAILED = 3,     /* the session is in the failed state */
 	SCHED_E_LIMIT = 4,      /* session_call(): MaxCalls= are outstanding */
+	SCHED_E_VOLATILE = 5,   /* it asks for durability, which is not there */
 };
 
 /**
@@ -225,6 +228,9 @@ sched_enqueue(struct sched *s, struct session *t)
 int session_run(struct sched *s, struct session *t);
 /* Tell the poster of @m, which has MSG_ACK, once. */
 void sched_settle(struct sched *s, struct msg *m, int status, const char *text);
+/* The same of a post that is not there any more. */
+void sched_tell(struct sched *s, uint64_t poster, uint64_t seq, uint32_t size,
+	int status, const char *text);
 /* The poster waits for no more than @level of @m, or goes on waiting. */
 void sched_settle_level(struct sched *s, struct msg *m, enum msg_level level);
 /* A text for people on how an event ended. */

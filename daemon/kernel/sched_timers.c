@@ -1,6 +1,7 @@
 /* The timers of a scheduler: three wheels, one for each clock, and what is due.
  * Its thread. */
 #include "kernel/idle.h"
+#include "kernel/journal.h"
 #include "kernel/kin.h"
 #include "kernel/sched.h"
 #include "kernel/supervise.h"
@@ -28,6 +29,9 @@ fire(struct sched *s, struct timer *timer)
 		break;
 	case TIMER_TEAM:
 		team_due(s, container_of(timer, struct kin, team));
+		break;
+	case TIMER_JOURNAL:
+		journal_retry(s, timer);
 		break;
 	}
 }

@@ -14,6 +14,7 @@
 #include "kernel/aside.h"
 #include "kernel/claim.h"
 #include "kernel/idle.h"
+#include "kernel/journal.h"
 #include "kernel/life.h"
 #include "kernel/names.h"
 #include "kernel/notice.h"
@@ -106,6 +107,10 @@ session_admit_parked(struct sched *sched, struct session *s)
 {
 	struct msg *m;
 
+	if (s->journal) {
+		journal_admit_parked(sched, s);
+		return;
+	}
 	while (s->box.n_parked) {
 		if (aside_end_parked(sched, s))
 			continue;
@@ -129,6 +134,8 @@ leased(struct sched *sched, struct session *s, struct msg *m)
 {
 	s->counters.leased++;
 	sched->counters.leased++;
+	if (m->flags & MSG_EXTRA)
+		journal_leased(m);
 	sched_settle_level(sched, m, MSG_LEVEL_DELIVERED);
 }
 
@@ -329,6 +336,8 @@ leave_special(struct sched *sched, struct session *s)
 {
 	if (s->box_bits & BOX_ABOVE)
 		queue_fall(sched, s);
+	if (s->journal)
+		journal_ran(sched, s);
 	if (s->exiting && (s->stopping || s->run != SESSION_BUSY))
 		life_finish(s);
 	else if (has_more(s))

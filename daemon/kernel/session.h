@@ -19,6 +19,7 @@
 #include "kernel/timers.h"
 
 struct call;
+struct journal;
 struct kin;
 struct profile;
 struct sched;
@@ -118,6 +119,7 @@ enum session_box {
 	BOX_WATER = 4,  /* has marks */
 	BOX_ABOVE = 8,  /* was filled to the high one, and not emptied since */
 	BOX_CHOOSY = 16, /* its spec says more than Overflow=block */
+	BOX_DURABLE = 32, /* has a journal */
 	BOX_HELD = BOX_PAUSED | BOX_MOVING,
 };
 
@@ -161,6 +163,7 @@ struct session {
 	struct ties *ties;             /* watches and links; NULL: none */
 	struct kin *kin;               /* family, idle time; NULL: neither */
 	struct profile *profile;       /* stats/profile's, or NULL */
+	struct journal *journal;       /* its durable mailbox, or NULL */
 	struct counters counters;
 	/* What changes with each event stands apart from what seldom does: a
 	 * load of both would wait for the store of one. */

@@ -70,6 +70,7 @@ struct session_spec {
 	struct water_mark high, low;
 	char *water_alias;     /* who is told of them; NULL: itself */
 	char *dead_letter;     /* alias that gets copies; NULL: none does */
+	uint32_t durable;      /* Durable=: it is in the store as well */
 	uint32_t max_attempts; /* crashes that one event may cause; 0: one */
 	/* [Session] */
 	enum restart_mode restart;

@@ -84,10 +84,6 @@ refusal(struct conn *c, const struct envelope *e, uint64_t to, char *text,
 		snprintf(text, size, "an event needs a name");
 		return EVD_STATUS_INVALID;
 	}
-	if (e->level == MSG_LEVEL_DURABLE) {
-		snprintf(text, size, "this daemon has no durable store");
-		return EVD_STATUS_UNSUPPORTED;
-	}
 	if (e->level > MSG_LEVEL_HANDLED) {
 		snprintf(text, size, "unknown level %u", e->level);
 		return EVD_STATUS_UNSUPPORTED;
@@ -135,7 +131,8 @@ message_of(struct conn *c, const struct envelope *e, uint64_t to)
 			.size = e->payload_size,
 			.headers = e->headers,
 			.headers_size = e->headers_size,
-			.extra = e->ttl_ms || e->key_size});
+			.extra = e->ttl_ms || e->key_size ||
+				 e->level == MSG_LEVEL_DURABLE});
 
 	if (!m)
 		return NULL;

@@ -1,0 +1,188 @@
+#include "durable.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+
+enum {
+	BARRIERS = 4, /* what comes back may lead to more, but not often */
+	ID_RUN_MASK = (1 << 18) - 1,
+};
+
+static bool
+any_durable(const struct config *config)
+{
+	for (size_t i = 0; i < config->n_specs; i++)
+		if (config->specs[i]->durable)
+			return true;
+	return false;
+}
+
+/* Where the store is, or is to be; false: nobody said so. */
+static bool
+store_path(const struct config *config, char *out, size_t size)
+{
+	const char *state = getenv("STATE_DIRECTORY");
+	const char *base = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+	if (config->store_path)
+		snprintf(out, size, "%s", config->store_path);
+	else if (state && state[0] == '/')
+		snprintf(out, size, "%.*s/store", (int)strcspn(state, ":"),
+			state);
+	else if (!config->user)
+		snprintf(out, size, "/var/lib/eventd/store");
+	else if (base && base[0] == '/')
+		snprintf(out, size, "%s/eventd/store", base);
+	else if (home && home[0] == '/')
+		snprintf(out, size, "%s/.local/state/eventd/store", home);
+	else
+		return false;
+	return config->store_path || (state && state[0] == '/') ||
+	       any_durable(config);
+}
+
+static void
+tell(struct durable *d, const struct lmdb_found *found, const char *path)
+{
+	d->set_aside = found->set_aside;
+	if (found->set_aside)
+		log_err("store.corrupt", "reason=\"%s\"", found->text);
+	if (found->ran_without)
+		log_warn("store.ran-without",
+			"runs=%" PRIu64 " events=%" PRIu64
+			" reason=\"eventd ran with --no-store since: the "
+			"events that were stored before come now\"",
+			found->ran_without, found->events);
+	log_info("store.open",
+		"path=\"%s\" mailboxes=%" PRIu64 " events=%" PRIu64, path,
+		found->boxes, found->events);
+}
+
+/* With these the daemon must not start: somebody has to decide. */
+static bool
+is_fatal(int r)
+{
+	return r == -EBUSY || r == -EPROTO || r == -EUCLEAN;
+}
+
+static void
+use_broken(struct durable *d, const struct lmdb_found *found)
+{
+	snprintf(d->text, sizeof(d->text), "%s", found->text);
+	d->broken.broken = d->text;
+	d->kernel->store = &d->broken;
+	log_err("store.broken", "reason=\"%s\"", d->text);
+}
+
+int
+durable_open(struct durable *d, struct kernel *k, const struct config *config,
+	bool no_store, char *why, size_t size)
+{
+	char path[PATH_MAX];
+	struct lmdb_found found;
+	int r;
+
+	*d = (struct durable){.kernel = k};
+	if (!store_path(config, path, sizeof(path)))
+		return 0;
+	if (no_store) {
+		k->without_store = true;
+		lmdb_ran_without(path);
+		log_warn("store.off", "reason=\"--no-store: nothing is "
+				      "durable in this run\"");
+		return 0;
+	}
+	r = lmdb_open(&d->lmdb,
+		&(struct lmdb_config){.path = path,
+			.max_size = config->store_max,
+			.interval_ms = config->store_sync_ms,
+			.refuse_corrupt = config->store_refuse},
+		&found);
+	if (r && is_fatal(r)) {
+		snprintf(why, size, "the store: %.400s", found.text);
+		return err_raise(-EIO);
+	}
+	if (r) {
+		use_broken(d, &found);
+		return 0;
+	}
+	k->store = lmdb_store(d->lmdb);
+	tell(d, &found, path);
+	return 0;
+}
+
+/* Ids of events are not used again in a later run, which may find events of
+ * this one. */
+static void
+begin_ids(const struct store *store, struct sched *sched)
+{
+	uint64_t run = (store->run - 1) & ID_RUN_MASK;
+
+	sched->next_id += run << (STORE_RUN_SHIFT + 6);
+}
+
+void
+durable_begin(struct durable *d, struct loop *loops, unsigned n_loops)
+{
+	d->sched = &loops[0].sched;
+	for (unsigned i = 0; d->lmdb && i < n_loops; i++)
+		begin_ids(d->kernel->store, &loops[i].sched);
+}
+
+static void
+barrier_submit(struct durable *d)
+{
+	struct store *store = lmdb_store(d->lmdb);
+
+	store->ops->submit(store, &d->barrier, &d->barrier);
+}
+
+static void
+barrier_done(struct sched *s, struct store_job *job)
+{
+	struct durable *d = container_of(job, struct durable, barrier);
+
+	(void)s;
+	if (++d->n_barriers < BARRIERS)
+		barrier_submit(d);
+	else
+		d->done(d->arg);
+}
+
+void
+durable_finish(struct durable *d, void (*done)(void *arg), void *arg)
+{
+	d->done = done;
+	d->arg = arg;
+	if (!d->lmdb) {
+		done(arg);
+		return;
+	}
+	d->n_barriers = 0;
+	d->barrier =
+		(struct store_job){.sched = d->sched, .done = barrier_done};
+	barrier_submit(d);
+}
+
+void
+durable_close(struct durable *d)
+{
+	d->lmdb = lmdb_close(d->lmdb);
+	d->kernel->store = NULL;
+}
+
+bool
+durable_is_degraded(const struct durable *d)
+{
+	const struct store *store = d->kernel->store;
+
+	return d->set_aside ||
+	       (store && (store->broken || atomic_load(&store->n_damaged)));
+}

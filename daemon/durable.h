@@ -1,0 +1,37 @@
+#pragma once
+/* Durable: the daemon's store. It is opened before there are other threads, and
+ * closed after them; what it is found like is told to the log.
+ *
+ * The main thread. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config.h"
+#include "exec/loop.h"
+#include "kernel/store.h"
+#include "store/lmdb.h"
+
+struct durable {
+	struct lmdb *lmdb; /* NULL: none is used, or it cannot be */
+	struct kernel *kernel;
+	struct store broken; /* stands for one that cannot be used */
+	bool set_aside;      /* it was damaged at the start */
+	char text[LMDB_TEXT_MAX];
+	struct sched *sched; /* of the main thread */
+	struct store_job barrier;
+	unsigned n_barriers;
+	void (*done)(void *arg);
+	void *arg;
+};
+
+/* Open what the configuration asks for. 0, or -EIO with the reason in @why: the
+ * daemon must not start. */
+int durable_open(struct durable *d, struct kernel *k,
+	const struct config *config, bool no_store, char *why, size_t size);
+/* The loops are made. */
+void durable_begin(struct durable *d, struct loop *loops, unsigned n_loops);
+/* Call @done when all that was submitted has come back, and what it led to. */
+void durable_finish(struct durable *d, void (*done)(void *arg), void *arg);
+void durable_close(struct durable *d);
+/* Something of it is damaged or cannot be used. */
+bool durable_is_degraded(const struct durable *d);

@@ -1,0 +1,67 @@
+#pragma once
+/* Journal: the durable side of one session's mailbox.
+ *
+ * Events that come are put into records of up to JOURNAL_BATCH, which the store
+ * writes; when one is safe its events are accepted, in the order in which they
+ * came. What few events there are stay in memory as well; behind
+ * JOURNAL_WINDOW of them they are in the store alone until it is their turn.
+ * mailbox.n and mailbox.size count both. An event that ends is marked in its
+ * record, and the record goes with its last event: so what is handled soon
+ * costs next to nothing beside its own bytes.
+ *
+ * The thread of the session's home. The store calls back there. */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernel/msg.h"
+#include "kernel/store.h"
+
+enum {
+	JOURNAL_BATCH = 256,        /* events in a record */
+	JOURNAL_BATCH_SIZE = 65536, /* bytes: no more events are added then */
+	JOURNAL_WINDOW = 4096,      /* events in memory, */
+	JOURNAL_WINDOW_SIZE = 8 << 20, /* or bytes */
+	JOURNAL_JOBS = 2,              /* handed to the store at once */
+};
+
+struct journal;
+struct session;
+
+/* Give @t, which is about to be found by others, its durable mailbox called
+ * @name: what is in the store becomes its. 0; JOURNAL_E_HELD: another session
+ * has it; JOURNAL_E_NONE: there is no store; JOURNAL_E_BROKEN: it
+ * cannot be used, store.broken says why; -ENOMEM. */
+enum { JOURNAL_E_HELD = 1, JOURNAL_E_NONE = 2, JOURNAL_E_BROKEN = 3 };
+int journal_open(struct session *t, const char *name);
+/* @t goes: what its mailbox holds stays in the store, whoever waits for it to
+ * be handled is told so. */
+void journal_close(struct session *t);
+/* Bytes in memory. */
+size_t journal_memory(const struct session *t);
+
+/* Whether @m goes to the store, not only to the mailbox of @t, which has a
+ * journal. */
+bool journal_wants(const struct session *t, const struct msg *m);
+/* @m, which it wants, for @t: as sched_post(). */
+int journal_deliver(struct sched *s, struct session *t, struct msg *m);
+/* The same, whatever the bounds: there is room, or shall be. 0 or -ENOMEM. */
+int journal_take(struct sched *s, struct session *t, struct msg *m);
+/* There may be room for those that wait for it. */
+void journal_admit_parked(struct sched *s, struct session *t);
+/* It has run: it may need more from the store. */
+void journal_ran(struct sched *s, struct session *t);
+
+/* @m, with an extra, ends with @status. If it is in a journal and was handled,
+ * its poster is told when that is safe, and has not to be told any more. */
+void journal_ended(struct sched *s, struct msg *m, int status);
+/* @m, with an extra, has been given to a handler that keeps it. */
+void journal_leased(struct msg *m);
+/* @m, with an extra, is let go without an end: it stays in the store. False:
+ * it is in no journal. */
+bool journal_keep(struct sched *s, struct session *t, struct msg *m);
+/* Events in the store alone. */
+uint64_t journal_backlog(const struct session *t);
+/* A TIMER_JOURNAL is due. */
+void journal_retry(struct sched *s, struct timer *timer);
+/* Hand what has changed to the store; at the end of a turn. */
+void journals_flush(struct sched *s);

@@ -1,0 +1,125 @@
+#pragma once
+/* For journal.c and journal_write.c: what they share. */
+#include "base/list.h"
+#include "kernel/journal.h"
+
+enum { LANE_URGENT, LANE_NORMAL, LANES };
+enum { BATCH_WORDS = JOURNAL_BATCH / 64, BATCH_KEY = 17 };
+
+/* A record in the store, or to be there. */
+struct batch {
+	struct batch *next;       /* in its lane, until it is safe */
+	struct batch *next_dirty; /* to be written about */
+	struct list link;         /* in journal.batches */
+	struct journal *journal;
+	uint64_t no;
+	uint16_t n, n_left; /* events; that have not ended */
+	uint16_t n_told;    /* ends that the store was told of */
+	uint8_t lane;
+	bool in_memory; /* its events are */
+	bool decided;   /* whether they are to be */
+	bool submitted; /* its record is with the store */
+	bool safe;      /* ... and has been written */
+	bool erased;    /* nothing of it is in the store any more */
+	bool dirty, marked;
+	uint16_t n_items; /* with the store: jobs that tell of it */
+	bool aside;          /* damaged: `bytes` go to a table of their own */
+	uint32_t size, room; /* of bytes */
+	uint64_t charge;     /* bytes of the events, as mailboxes count */
+	uint64_t told_size, ended_size; /* of those that ended */
+	uint8_t *bytes;                 /* the record, until it is safe */
+	struct msg_queue msgs;          /* likewise its events, if in_memory */
+	uint8_t *tries; /* n: how often each was handed out; or NULL */
+	uint64_t ended[BATCH_WORDS];
+};
+
+/* A poster that waits for more than safety, of an event that is in the store
+ * alone. */
+struct waiter {
+	struct waiter *next;
+	uint64_t no, from, seq;
+	uint32_t size;
+	uint16_t place;
+	uint8_t level;
+};
+
+struct lane {
+	struct batch *first, *last; /* not safe yet; the last may be open */
+	struct waiter *waiters, **waiters_end;
+	uint64_t next; /* the first record that has not been read */
+	bool unread;   /* there may be such */
+	bool loading;
+};
+
+/* A poster to be told when the next job is done. */
+struct told {
+	uint64_t from, seq;
+	uint32_t size;
+};
+
+struct journal {
+	struct session *session; /* NULL: it has gone */
+	struct sched *sched;
+	struct store *store;
+	struct store_box *box;
+	struct journal *next_dirty; /* in sched.journals */
+	bool dirty;
+	struct lane lanes[LANES];
+	struct batch *dirty_batches;
+	struct told *told;
+	uint32_t n_told, told_room;
+	uint32_t n_jobs;     /* with the store, writing */
+	uint32_t n_loads;    /* reading */
+	struct list batches; /* all that there are in memory */
+	uint32_t n_loaded;   /* events in memory that are safe */
+	uint64_t loaded_size;
+	uint32_t n_pending; /* events that are not safe yet */
+	uint64_t pending_size;
+	uint64_t n_backlog; /* events in the store alone */
+	uint64_t backlog_size;
+	struct timer retry; /* TIMER_JOURNAL: the store has failed */
+};
+
+/* The head of a record, and a row of marks; little-endian. */
+struct batch_head {
+	uint16_t version, n;
+	uint32_t reserved;
+};
+struct batch_marks {
+	uint16_t n, has_tries; /* tries: a byte for each event, behind it */
+	uint32_t reserved;
+	uint64_t ended[BATCH_WORDS];
+};
+enum { BATCH_VERSION = 1 };
+
+void batch_key(uint8_t out[BATCH_KEY], const struct journal *j, unsigned lane,
+	uint64_t no);
+struct batch *batch_new(struct journal *j, unsigned lane, uint64_t no);
+void batch_free(struct batch *b);
+/* Free it if nobody has any use for it. */
+void batch_release(struct batch *b);
+/* The store is to be told of @b, or of @j. */
+void batch_touch(struct batch *b);
+void journal_touch(struct journal *j);
+/* Nothing of it is left but memory. */
+void journal_unref(struct journal *j);
+/* The job of @b's record is back: it is safe, or @status says why not. */
+void batch_written(struct batch *b, int status);
+
+/* The store has failed: once more, a while later. */
+void journal_retry_later(struct journal *j);
+/* @b is not among those to become safe any more. */
+void batch_leave_lane(struct batch *b);
+/* Read on if few events are in memory. */
+void journal_load(struct journal *j);
+static inline bool
+journal_is_unread(const struct journal *j)
+{
+	return j->lanes[LANE_URGENT].unread || j->lanes[LANE_NORMAL].unread;
+}
+
+static inline bool
+batch_has_ended(const struct batch *b, unsigned place)
+{
+	return b->ended[place / 64] >> (place % 64) & 1;
+}

@@ -1,0 +1,330 @@
+/* What a journal reads: records of events that were in the store alone, a
+ * bounded piece at a time, in their order. See journal.h. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "kernel/journal_batch.h"
+#include "kernel/record.h"
+
+struct load_job {
+	struct store_job job;
+	struct store_read read;
+	struct journal *journal;
+	unsigned lane;
+};
+
+/* ---- one event ----------------------------------------------------------- */
+
+/* Who waits for the event at @place of @b gets it back. */
+static void
+take_waiter(struct batch *b, struct msg *m, unsigned place)
+{
+	struct lane *lane = &b->journal->lanes[b->lane];
+	struct waiter *w = lane->waiters;
+
+	if (!w || w->no != b->no || w->place != place)
+		return;
+	lane->waiters = w->next;
+	if (!lane->waiters)
+		lane->waiters_end = &lane->waiters;
+	m->from = w->from;
+	msg_wide(m)->seq = w->seq;
+	msg_wide(m)->level = w->level;
+	m->flags |= MSG_ACK;
+	free(w);
+}
+
+/* One event leaves the backlog: it is in memory now, or has gone. */
+static void
+leave_backlog(struct journal *j, uint64_t size)
+{
+	struct mailbox *box = &j->session->box;
+
+	if (!j->n_backlog) { /* the count was wrong: it is one more */
+		j->session->counters.accepted++;
+		j->sched->counters.accepted++;
+		j->sched->queued++;
+		j->box->n++;
+		return;
+	}
+	j->n_backlog--;
+	if (size > j->backlog_size || !j->n_backlog)
+		size = j->backlog_size;
+	j->backlog_size -= size;
+	box->n--;
+	box->size -= size;
+}
+
+/* A number and a caller of another run mean somebody else now. True: it was a
+ * call, and nobody waits for its answer. */
+static bool
+forget_run(struct journal *j, const struct batch *b, struct msg *m)
+{
+	bool call = msg_call(m);
+
+	if (b->no >> STORE_RUN_SHIFT == j->store->run)
+		return false;
+	m->from = 0;
+	msg_uncall(m);
+	msg_wide(m)->deadline_ns = 0;
+	return call;
+}
+
+static void
+restore(struct batch *b, struct msg *m, const struct record *r, unsigned place)
+{
+	struct journal *j = b->journal;
+	struct sched *s = j->sched;
+	struct session *t = j->session;
+	struct msg_extra *extra = msg_extra(m);
+	uint64_t wall = sched_wall_ns(s);
+
+	m->to = atomic_load(&t->id);
+	if (r->expires_ns)
+		extra->expires_ns = r->expires_ns > wall
+					    ? s->now_ns + r->expires_ns - wall
+					    : 1;
+	extra->batch = b;
+	extra->place = (uint16_t)place;
+	if (b->tries && b->tries[place] > m->attempt)
+		m->attempt = b->tries[place];
+	leave_backlog(j, msg_charge(m));
+	j->n_loaded++;
+	j->loaded_size += msg_charge(m);
+	mailbox_take_in(&t->box, m);
+	take_waiter(b, m, place);
+	if (forget_run(j, b, m))
+		extra->expires_ns = 1;
+}
+
+/* The event at @place cannot be read: it ends here. */
+static void
+damaged(struct batch *b, unsigned place)
+{
+	struct journal *j = b->journal;
+
+	b->ended[place / 64] |= 1ull << (place % 64);
+	b->n_left--;
+	leave_backlog(j, 0);
+	j->sched->queued--;
+	j->session->counters.dead++;
+	j->sched->counters.dead++;
+	atomic_fetch_add(&j->store->n_damaged, 1);
+	log_err("store.damaged",
+		"mailbox=\"%s\" record=%" PRIu64
+		" place=%u reason=\"its checksum is wrong\"",
+		j->box->name, b->no, place);
+}
+
+/* ---- one record ---------------------------------------------------------- */
+
+static void
+take_marks(struct batch *b, const struct store_row *row)
+{
+	struct batch_marks marks;
+
+	if (!row->also || row->also_size < sizeof(marks))
+		return;
+	memcpy(&marks, row->also, sizeof(marks));
+	memcpy(b->ended, marks.ended, sizeof(b->ended));
+	b->marked = true;
+	if (!marks.has_tries || row->also_size < sizeof(marks) + b->n)
+		return;
+	b->tries = calloc(1, JOURNAL_BATCH);
+	if (b->tries)
+		memcpy(b->tries, row->also + sizeof(marks), b->n);
+}
+
+static void
+count_left(struct batch *b)
+{
+	for (unsigned i = 0; i < b->n; i++)
+		b->n_left = (uint16_t)(b->n_left + !batch_has_ended(b, i));
+	b->n_told = (uint16_t)(b->n - b->n_left);
+}
+
+/* The events of a record, as far as they can be read. What cannot, for want of
+ * memory too, ends as damaged. */
+static bool
+take_events(struct batch *b, const struct store_row *row)
+{
+	struct msg_pool *pool = &b->journal->sched->pool;
+	size_t at = sizeof(struct batch_head), used = 1;
+	bool sound = true;
+
+	for (unsigned place = 0; place < b->n; place++, at += used) {
+		struct msg *m = NULL;
+		struct record r;
+		int e = used ? record_get(pool, row->data + at, row->size - at,
+				       &used, &m, &r)
+			     : RECORD_E_DAMAGED;
+
+		if (batch_has_ended(b, place)) {
+			msg_free(pool, m);
+		} else if (e) {
+			damaged(b, place);
+			sound = false;
+		} else {
+			restore(b, m, &r, place);
+		}
+	}
+	return sound;
+}
+
+static uint64_t
+number_of(const struct store_row *row)
+{
+	uint64_t no;
+
+	memcpy(&no, row->key + 9, sizeof(no));
+	return __builtin_bswap64(no);
+}
+
+/* What is damaged is written to a table of its own, as it is. */
+static void
+set_aside(struct batch *b, const struct store_row *row)
+{
+	b->bytes = malloc(row->size);
+	if (b->bytes)
+		memcpy(b->bytes, row->data, row->size);
+	b->aside = b->bytes != NULL;
+}
+
+static void
+take_row(struct journal *j, unsigned lane, const struct store_row *row)
+{
+	struct batch_head head = {.n = 0};
+	struct batch *b = batch_new(j, lane, number_of(row));
+
+	if (!b)
+		return; /* it is there at the next start */
+	if (row->size >= sizeof(head))
+		memcpy(&head, row->data, sizeof(head));
+	if (head.version == BATCH_VERSION && head.n <= JOURNAL_BATCH)
+		b->n = head.n;
+	b->submitted = b->safe = b->decided = b->in_memory = true;
+	b->size = row->size;
+	take_marks(b, row);
+	count_left(b);
+	if (!take_events(b, row) || !b->n)
+		set_aside(b, row);
+	if (!b->n_left || b->aside)
+		batch_touch(b);
+}
+
+/* ---- a piece ------------------------------------------------------------- */
+
+/* Those that are not known to be safe come by themselves. */
+static bool
+is_known(const struct lane *lane, uint64_t no)
+{
+	return !lane->first || no < lane->first->no;
+}
+
+static void
+take_rows(struct journal *j, unsigned i, const struct store_read *read)
+{
+	struct lane *lane = &j->lanes[i];
+
+	lane->unread = read->more;
+	for (uint32_t n = 0; n < read->n; n++) {
+		const struct store_row *row = &read->rows[n];
+
+		if (row->key_size != BATCH_KEY)
+			continue;
+		if (!is_known(lane, number_of(row))) {
+			lane->unread = false;
+			break;
+		}
+		lane->next = number_of(row) + 1;
+		take_row(j, i, row);
+	}
+	for (struct batch *b = lane->first; b; b = b->next)
+		if (b->decided && !b->in_memory)
+			lane->unread = true;
+}
+
+/* Nothing is left to be read: what is still counted is not there. */
+static void
+settle_count(struct journal *j)
+{
+	uint64_t n = j->n_backlog;
+
+	if (journal_is_unread(j) || !n)
+		return;
+	log_err("store.missing", "mailbox=\"%s\" events=%" PRIu64, j->box->name,
+		n);
+	while (j->n_backlog)
+		leave_backlog(j, 0);
+	j->sched->queued -= n;
+	j->session->counters.dead += n;
+	j->sched->counters.dead += n;
+	j->box->n = j->box->n > n ? j->box->n - n : 0;
+	atomic_fetch_add(&j->store->n_damaged, n);
+}
+
+static void
+load_done(struct sched *s, struct store_job *job)
+{
+	struct load_job *l = container_of(job, struct load_job, job);
+	struct journal *j = l->journal;
+
+	j->n_loads--;
+	j->lanes[l->lane].loading = false;
+	if (job->status) {
+		log_err("store.unreadable", "mailbox=\"%s\" reason=\"%s\"",
+			j->box->name, strerror(-job->status));
+		journal_retry_later(j);
+	} else if (j->session) {
+		take_rows(j, l->lane, &l->read);
+		settle_count(j);
+		if (j->session->life == SESSION_DORMANT ||
+			j->session->run == SESSION_IDLE)
+			sched_enqueue(s, j->session);
+		journal_load(j);
+	}
+	free(l->read.rows);
+	free(l);
+	journal_unref(j);
+}
+
+enum { LOAD_SIZE = 1 << 20, LOAD_ROWS = JOURNAL_WINDOW / 2 };
+
+static void
+load(struct journal *j, unsigned i)
+{
+	struct load_job *l = FAULT(load) ? NULL : calloc(1, sizeof(*l));
+
+	if (!l) {
+		journal_retry_later(j);
+		return;
+	}
+	l->journal = j;
+	l->lane = i;
+	batch_key(l->read.from, j, i, j->lanes[i].next);
+	l->read.from_size = BATCH_KEY;
+	l->read.prefix = BATCH_KEY - sizeof(uint64_t);
+	l->read.table = STORE_EVENTS;
+	l->read.also = STORE_MARKS;
+	l->read.max_rows = LOAD_ROWS;
+	l->read.max_size = LOAD_SIZE;
+	l->job.read = &l->read;
+	l->job.sched = j->sched;
+	l->job.done = load_done;
+	j->lanes[i].loading = true;
+	j->n_loads++;
+	j->store->ops->submit(j->store, &l->job, &l->job);
+}
+
+void
+journal_load(struct journal *j)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		if (j->lanes[i].unread && !j->lanes[i].loading &&
+			j->n_loaded < JOURNAL_WINDOW / 2 &&
+			j->loaded_size < JOURNAL_WINDOW_SIZE / 2)
+			load(j, i);
+}

@@ -1,0 +1,380 @@
+/* What a journal hands to its store, and what comes back: one job at the end
+ * of a turn that has the new records, the marks of events that ended, and the
+ * counts of the mailbox. See journal.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "kernel/journal_batch.h"
+
+enum item_kind { ITEM_RECORD, ITEM_MARKS, ITEM_ERASE };
+
+struct item {
+	struct batch *batch;
+	uint16_t n;    /* ends that it tells of */
+	uint64_t size; /* and their bytes */
+	uint8_t kind;
+};
+
+struct write_job {
+	struct store_job job;
+	struct journal *journal;
+	struct told *told;
+	uint32_t n_told;
+	uint32_t n_items;
+	struct item *items;
+	uint8_t *bytes; /* keys and marks */
+	struct store_box_row row;
+};
+
+/* ---- making one ---------------------------------------------------------- */
+
+static size_t
+marks_size(const struct batch *b)
+{
+	return sizeof(struct batch_marks) + (b->tries ? b->n : 0u);
+}
+
+static bool
+is_to_write(const struct batch *b)
+{
+	return !b->submitted && b->n_left;
+}
+
+/* Records whose events have all ended before they were written. */
+static void
+drop_ended(struct journal *j)
+{
+	for (unsigned i = 0; i < LANES; i++) {
+		struct batch *b = j->lanes[i].first, *next;
+
+		for (; b; b = next) {
+			next = b->next;
+			if (b->submitted || b->n_left)
+				continue;
+			batch_leave_lane(b);
+			batch_free(b);
+		}
+	}
+}
+
+/* Items and bytes that what is to be told takes at most. */
+static void
+measure(const struct journal *j, uint32_t *items, size_t *bytes)
+{
+	*items = 0;
+	*bytes = 0;
+	for (unsigned i = 0; i < LANES; i++)
+		for (struct batch *b = j->lanes[i].first; b; b = b->next)
+			if (is_to_write(b)) {
+				*items += 1;
+				*bytes += BATCH_KEY;
+			}
+	for (struct batch *b = j->dirty_batches; b; b = b->next_dirty) {
+		*items += 1;
+		*bytes += BATCH_KEY + marks_size(b) + 8;
+	}
+}
+
+static struct write_job *
+write_job_new(struct journal *j)
+{
+	struct write_job *w;
+	uint32_t n;
+	size_t bytes, n_writes;
+	uint8_t *end;
+
+	measure(j, &n, &bytes);
+	n_writes = (size_t)n * 3 + 1;
+	w = FAULT(write_job_new)
+		    ? NULL
+		    : calloc(1, sizeof(*w) + n * sizeof(struct item) +
+					n_writes * sizeof(struct store_write) +
+					bytes + 16);
+	if (!w)
+		return NULL;
+	end = (uint8_t *)(w + 1);
+	w->items = (struct item *)end;
+	end += n * sizeof(struct item);
+	w->job.writes = (struct store_write *)end;
+	end += n_writes * sizeof(struct store_write);
+	w->bytes = end;
+	w->journal = j;
+	w->job.sched = j->sched;
+	return w;
+}
+
+static void
+add_write(struct write_job *w, unsigned table, const uint8_t *key,
+	const void *data, uint32_t size)
+{
+	w->job.writes[w->job.n_writes++] = (struct store_write){
+		.table = (uint8_t)table,
+		.key = key,
+		.key_size = BATCH_KEY,
+		.data = data,
+		.size = size,
+	};
+}
+
+static const uint8_t *
+add_key(struct write_job *w, const struct batch *b)
+{
+	uint8_t *key = w->bytes;
+
+	batch_key(key, b->journal, b->lane, b->no);
+	w->bytes += BATCH_KEY;
+	return key;
+}
+
+static struct item *
+add_item(struct write_job *w, struct batch *b, enum item_kind kind)
+{
+	struct item *item = &w->items[w->n_items++];
+
+	item->batch = b;
+	b->n_items++;
+	item->kind = (uint8_t)kind;
+	return item;
+}
+
+static void
+add_record(struct write_job *w, struct batch *b)
+{
+	struct batch_head head = {.version = BATCH_VERSION, .n = b->n};
+
+	memcpy(b->bytes, &head, sizeof(head));
+	add_item(w, b, ITEM_RECORD);
+	add_write(w, STORE_EVENTS, add_key(w, b), b->bytes, b->size);
+	b->submitted = true;
+	b->journal->box->n += b->n;
+	b->journal->box->size += b->charge;
+}
+
+static const uint8_t *
+put_marks(struct write_job *w, const struct batch *b)
+{
+	struct batch_marks marks = {.n = b->n, .has_tries = b->tries != NULL};
+	uint8_t *out = w->bytes;
+
+	memcpy(marks.ended, b->ended, sizeof(marks.ended));
+	memcpy(out, &marks, sizeof(marks));
+	if (b->tries)
+		memcpy(out + sizeof(marks), b->tries, b->n);
+	w->bytes += marks_size(b);
+	return out;
+}
+
+static void
+add_erase(struct write_job *w, const struct batch *b, const uint8_t *key)
+{
+	if (b->aside)
+		add_write(w, STORE_DAMAGED, key, b->bytes, b->size);
+	add_write(w, STORE_EVENTS, key, NULL, 0);
+	if (b->marked)
+		add_write(w, STORE_MARKS, key, NULL, 0);
+}
+
+/* What became of its events, or that none is left. */
+static void
+add_ends(struct write_job *w, struct batch *b)
+{
+	struct journal *j = b->journal;
+	bool all = !b->n_left;
+	struct item *item = add_item(w, b, all ? ITEM_ERASE : ITEM_MARKS);
+	const uint8_t *key = add_key(w, b);
+
+	item->n = (uint16_t)(b->n - b->n_left - b->n_told);
+	item->size = b->ended_size - b->told_size;
+	b->n_told = (uint16_t)(b->n_told + item->n);
+	b->told_size = b->ended_size;
+	j->box->n -= item->n;
+	j->box->size -= item->size;
+	if (all) {
+		add_erase(w, b, key);
+	} else {
+		b->marked = true;
+		add_write(w, STORE_MARKS, key, put_marks(w, b),
+			(uint32_t)marks_size(b));
+	}
+}
+
+static void
+add_box(struct write_job *w)
+{
+	struct store_box *box = w->journal->box;
+
+	w->row = (struct store_box_row){
+		.id = box->id,
+		.n = box->n,
+		.size = box->size,
+		.flags = box->standing ? STORE_BOX_STANDING : 0,
+	};
+	w->job.writes[w->job.n_writes++] = (struct store_write){
+		.table = STORE_BOXES,
+		.key = box->name,
+		.key_size = box->name_size,
+		.data = &w->row,
+		.size = sizeof(w->row),
+	};
+}
+
+static void write_done(struct sched *s, struct store_job *job);
+
+static struct write_job *
+make_job(struct journal *j)
+{
+	struct write_job *w = write_job_new(j);
+	bool adds = false;
+
+	if (!w)
+		return NULL;
+	for (unsigned i = 0; i < LANES; i++)
+		for (struct batch *b = j->lanes[i].first; b; b = b->next)
+			if (is_to_write(b)) {
+				add_record(w, b);
+				adds = true;
+			}
+	for (struct batch *b; (b = j->dirty_batches);) {
+		j->dirty_batches = b->next_dirty;
+		b->dirty = false;
+		add_ends(w, b);
+	}
+	add_box(w);
+	w->told = j->told;
+	w->n_told = j->n_told;
+	j->told = NULL;
+	j->n_told = j->told_room = 0;
+	w->job.frees = !adds;
+	w->job.done = write_done;
+	return w;
+}
+
+/* ---- one comes back ------------------------------------------------------ */
+
+static void
+marks_failed(const struct item *item)
+{
+	struct batch *b = item->batch;
+	struct journal *j = b->journal;
+
+	b->n_told = (uint16_t)(b->n_told - item->n);
+	b->told_size -= item->size;
+	j->box->n += item->n;
+	j->box->size += item->size;
+	if (!b->dirty) { /* once more, with what comes next or a while later */
+		b->dirty = true;
+		b->next_dirty = j->dirty_batches;
+		j->dirty_batches = b;
+	}
+	journal_retry_later(j);
+}
+
+/* What an earlier job could not tell goes with it. */
+static void
+erased(struct batch *b)
+{
+	struct journal *j = b->journal;
+
+	j->box->n -= (uint64_t)(b->n - b->n_told);
+	j->box->size -= b->ended_size - b->told_size;
+	b->n_told = b->n;
+	b->told_size = b->ended_size;
+	b->erased = true;
+}
+
+static void
+item_done(const struct item *item, int status)
+{
+	struct batch *b = item->batch;
+
+	b->n_items--;
+	if (item->kind == ITEM_RECORD) {
+		if (status) {
+			b->journal->box->n -= b->n;
+			b->journal->box->size -= b->charge;
+		}
+		batch_written(b, status);
+	} else {
+		if (status)
+			marks_failed(item);
+		else if (item->kind == ITEM_ERASE)
+			erased(b);
+		batch_release(b);
+	}
+}
+
+static void
+tell_all(struct sched *s, const struct write_job *w)
+{
+	for (uint32_t i = 0; i < w->n_told; i++)
+		sched_tell(s, w->told[i].from, w->told[i].seq, w->told[i].size,
+			EVD_STATUS_OK, NULL);
+}
+
+/* That events were handled is so, whether or not it could be written: they may
+ * come again, as they may after a crash. */
+static void
+write_done(struct sched *s, struct store_job *job)
+{
+	struct write_job *w = container_of(job, struct write_job, job);
+	struct journal *j = w->journal;
+
+	for (uint32_t i = 0; i < w->n_items; i++)
+		item_done(&w->items[i], job->status);
+	tell_all(s, w);
+	j->n_jobs--;
+	if (!job->status)
+		journal_touch(j);
+	free(w->told);
+	free(w);
+	journal_unref(j);
+}
+
+/* ---- the end of a turn --------------------------------------------------- */
+
+static bool
+has_news(const struct journal *j)
+{
+	if (j->dirty_batches || j->n_told)
+		return true;
+	for (unsigned i = 0; i < LANES; i++)
+		for (const struct batch *b = j->lanes[i].first; b; b = b->next)
+			if (is_to_write(b))
+				return true;
+	return false;
+}
+
+void
+journals_flush(struct sched *s)
+{
+	struct journal *list = s->journals, *j;
+	struct store_job *first = NULL, *last = NULL;
+
+	s->journals = NULL;
+	while ((j = list)) {
+		struct write_job *w;
+
+		list = j->next_dirty;
+		j->dirty = false;
+		/* more comes together until one is back, which touches it */
+		drop_ended(j);
+		if (j->n_jobs >= JOURNAL_JOBS || !has_news(j)) {
+			journal_unref(j);
+			continue;
+		}
+		w = make_job(j);
+		if (!w) {
+			journal_touch(j);
+			continue;
+		}
+		j->n_jobs++;
+		if (last)
+			last->next = &w->job;
+		else
+			first = &w->job;
+		last = &w->job;
+	}
+	if (first)
+		s->kernel->store->ops->submit(s->kernel->store, first, last);
+}

@@ -1,0 +1,496 @@
+#include "store/lmdb_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/log.h"
+
+enum {
+	FORMAT = 1,
+	MAP_STEP = 16 << 20,
+	RESERVE_MAX = 8 << 20,
+	RESERVE_MIN = 256 << 10,
+	CHECK_OK = 0, /* exit codes of the check */
+	CHECK_FAILED = 1,
+};
+
+const char *const lmdb_table_names[STORE_TABLES] = {
+	[STORE_META] = "meta",
+	[STORE_BOXES] = "boxes",
+	[STORE_EVENTS] = "events",
+	[STORE_MARKS] = "marks",
+	[STORE_KEYS] = "keys",
+	[STORE_STATE] = "state",
+	[STORE_TIMERS] = "timers",
+	[STORE_DEAD] = "dead",
+	[STORE_DAMAGED] = "damaged",
+};
+
+static const char format_key[] = "format";
+static const char run_key[] = "run";
+
+int
+lmdb_error(int r)
+{
+	switch (r) {
+	case 0:
+		return 0;
+	case MDB_MAP_FULL:
+		return -ENOSPC;
+	case MDB_TXN_FULL:
+		return -E2BIG;
+	case MDB_INVALID:
+	case MDB_CORRUPTED:
+	case MDB_PAGE_NOTFOUND:
+	case MDB_PANIC:
+	case MDB_CURSOR_FULL:
+		return -EUCLEAN;
+	case MDB_VERSION_MISMATCH:
+		return -EPROTO;
+	default:
+		return r > 0 ? -r : -EIO;
+	}
+}
+
+static void
+path_in(char *out, const char *path, const char *name)
+{
+	snprintf(out, PATH_MAX, "%s/%s", path, name);
+}
+
+/* ---- the directory ------------------------------------------------------- */
+
+/* One level above it, too. */
+static int
+make_directory(const char *path)
+{
+	char up[PATH_MAX];
+	char *slash;
+
+	if (mkdir(path, 0700) == 0 || errno == EEXIST)
+		return 0;
+	if (errno != ENOENT)
+		return -errno;
+	snprintf(up, sizeof(up), "%s", path);
+	slash = strrchr(up, '/');
+	if (!slash || slash == up)
+		return -ENOENT;
+	*slash = '\0';
+	if (mkdir(up, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	return mkdir(path, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int
+take_lock(struct lmdb_file *f, const char *path)
+{
+	char name[PATH_MAX];
+
+	path_in(name, path, "owner");
+	f->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (f->lock_fd < 0)
+		return -errno;
+	if (flock(f->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	return 0;
+}
+
+/* ---- the environment ----------------------------------------------------- */
+
+static uint64_t
+round_up(uint64_t size, uint64_t step)
+{
+	return (size + step - 1) / step * step;
+}
+
+static int
+env_open(MDB_env **out, const char *path, uint64_t map_size, unsigned flags)
+{
+	MDB_env *env;
+	int r = mdb_env_create(&env);
+
+	if (r)
+		return r;
+	r = mdb_env_set_maxdbs(env, STORE_TABLES);
+	if (!r)
+		r = mdb_env_set_mapsize(env, map_size);
+	if (!r)
+		r = mdb_env_open(
+			env, path, flags | MDB_NOTLS | MDB_NORDAHEAD, 0600);
+	if (r) {
+		mdb_env_close(env);
+		return r;
+	}
+	*out = env;
+	return 0;
+}
+
+static int
+tables_open(struct lmdb_file *f, MDB_txn *txn)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < STORE_TABLES && !r; i++)
+		r = mdb_dbi_open(
+			txn, lmdb_table_names[i], MDB_CREATE, &f->tables[i]);
+	return r;
+}
+
+static int
+number_get(struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t *out)
+{
+	MDB_val key = {strlen(name), (void *)name}, value;
+	int r = mdb_get(txn, f->tables[STORE_META], &key, &value);
+
+	*out = 0;
+	if (r == MDB_NOTFOUND)
+		return 0;
+	if (!r && value.mv_size == sizeof(*out))
+		memcpy(out, value.mv_data, sizeof(*out));
+	return r;
+}
+
+static int
+number_put(struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t n)
+{
+	MDB_val key = {strlen(name), (void *)name}, value = {sizeof(n), &n};
+
+	return mdb_put(txn, f->tables[STORE_META], &key, &value, 0);
+}
+
+/* Its format is ours; this is one more run. */
+static int
+begin_run(struct lmdb_file *f, MDB_txn *txn, struct lmdb_found *found)
+{
+	uint64_t format;
+	int r = tables_open(f, txn);
+
+	if (!r)
+		r = number_get(f, txn, format_key, &format);
+	if (!r && format > FORMAT) {
+		snprintf(found->text, sizeof(found->text),
+			"it has format %" PRIu64
+			", this eventd knows up to %d: a later one wrote it",
+			format, FORMAT);
+		return MDB_VERSION_MISMATCH;
+	}
+	if (!r)
+		r = number_get(f, txn, run_key, &f->run);
+	if (!r)
+		r = number_put(f, txn, format_key, FORMAT);
+	if (!r)
+		r = number_put(f, txn, run_key, ++f->run);
+	return r;
+}
+
+static int
+start_run(struct lmdb_file *f, struct lmdb_found *found)
+{
+	MDB_txn *txn;
+	int r = mdb_txn_begin(f->env, NULL, 0, &txn), dead;
+
+	if (r)
+		return r;
+	r = begin_run(f, txn, found);
+	if (!r)
+		return mdb_txn_commit(txn);
+	mdb_txn_abort(txn);
+	if (mdb_reader_check(f->env, &dead))
+		return r;
+	return r;
+}
+
+/* ---- the check ----------------------------------------------------------- */
+
+/* How many events a row of STORE_BOXES counts. */
+static uint64_t
+box_events(const MDB_val *value)
+{
+	uint64_t n = 0;
+
+	if (value->mv_size >= 2 * sizeof(n))
+		memcpy(&n, (const uint8_t *)value->mv_data + sizeof(n),
+			sizeof(n));
+	return n;
+}
+
+static int
+walk_table(MDB_txn *txn, const char *name, uint64_t *events)
+{
+	MDB_dbi dbi;
+	MDB_cursor *cursor;
+	MDB_val key, value;
+	int r = mdb_dbi_open(txn, name, 0, &dbi);
+
+	if (r)
+		return r == MDB_NOTFOUND ? 0 : r;
+	r = mdb_cursor_open(txn, dbi, &cursor);
+	while (!r && !(r = mdb_cursor_get(cursor, &key, &value, MDB_NEXT)))
+		if (events)
+			*events += box_events(&value);
+	return r == MDB_NOTFOUND ? 0 : r;
+}
+
+/* In a process of its own, which a damaged page may kill: every page that leads
+ * to a row is looked at. What the rows hold has checksums. */
+static int
+walk(const char *path, uint64_t map_size, int out)
+{
+	MDB_env *env;
+	MDB_txn *txn;
+	uint64_t events = 0;
+	int r = env_open(&env, path, map_size, MDB_RDONLY | MDB_NOLOCK);
+
+	if (!r)
+		r = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
+	if (!r)
+		r = walk_table(txn, lmdb_table_names[STORE_BOXES], &events);
+	if (!r && write(out, &events, sizeof(events)) < 0)
+		r = errno;
+	for (unsigned i = 0; i < STORE_TABLES && !r; i++)
+		r = walk_table(txn, lmdb_table_names[i], NULL);
+	return r;
+}
+
+static void
+walk_apart(const char *path, uint64_t map_size, int out)
+{
+	struct rlimit none = {0, 0};
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+	setrlimit(RLIMIT_CORE, &none);
+	dup2(null, STDERR_FILENO); /* LMDB's assertions */
+	alarm(60);
+	_exit(walk(path, map_size, out) ? CHECK_FAILED : CHECK_OK);
+}
+
+/* True: it is whole. No thread runs yet, and nothing is open. */
+static bool
+check(const char *path, uint64_t map_size, struct lmdb_found *found)
+{
+	int ends[2], status = 0;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return true; /* then nobody knows better */
+	pid = fork();
+	if (pid == 0)
+		walk_apart(path, map_size, ends[1]);
+	close(ends[1]);
+	found->lost_known =
+		pid > 0 && read(ends[0], &found->lost, sizeof(found->lost)) ==
+				   sizeof(found->lost);
+	close(ends[0]);
+	if (pid < 0)
+		return true;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) && WEXITSTATUS(status) == CHECK_OK;
+}
+
+static int
+rename_aside(const char *path, struct lmdb_found *found)
+{
+	char from[PATH_MAX], to[PATH_MAX], lock[PATH_MAX];
+	char known[64] = "how many events it held is not known";
+	time_t now = time(NULL);
+	int r;
+
+	path_in(from, path, "data.mdb");
+	path_in(lock, path, "lock.mdb");
+	snprintf(to, sizeof(to), "%.*s.corrupt-%lld", PATH_MAX - 32, from,
+		(long long)now);
+	r = rename(from, to) < 0 ? -errno : 0;
+	unlink(lock);
+	if (found->lost_known)
+		snprintf(known, sizeof(known), "it held %" PRIu64 " events",
+			found->lost);
+	found->set_aside = !r;
+	snprintf(found->text, sizeof(found->text),
+		"%.200s is damaged: set aside as %.200s; %s", from, to, known);
+	return r;
+}
+
+/* Damaged: set it aside, or say so. */
+static int
+deal_with_damage(const struct lmdb_config *config, struct lmdb_found *found)
+{
+	if (!config->refuse_corrupt)
+		return rename_aside(config->path, found);
+	snprintf(found->text, sizeof(found->text),
+		"%.300s/data.mdb is damaged (OnCorrupt=refuse)", config->path);
+	return -EUCLEAN;
+}
+
+/* ---- open and close ------------------------------------------------------ */
+
+static uint64_t
+size_of_file(const char *path)
+{
+	char name[PATH_MAX];
+	struct stat st;
+
+	path_in(name, path, "data.mdb");
+	return stat(name, &st) < 0 ? 0 : (uint64_t)st.st_size;
+}
+
+/* With an empty file LMDB begins anew. */
+static int
+open_checked(struct lmdb_file *f, const struct lmdb_config *config,
+	struct lmdb_found *found)
+{
+	int r;
+
+	f->file_size = size_of_file(config->path);
+	f->map_size = round_up(f->file_size + 1, MAP_STEP);
+	if (f->max_size && f->map_size > f->max_size)
+		f->map_size = round_up(
+			f->file_size > f->max_size ? f->file_size : f->max_size,
+			4096);
+	if (f->file_size && !check(config->path, f->map_size, found)) {
+		r = deal_with_damage(config, found);
+		if (r)
+			return r;
+		f->file_size = 0;
+	}
+	r = env_open(&f->env, config->path, f->map_size, 0);
+	if (!r)
+		r = start_run(f, found);
+	f->file_size = size_of_file(config->path);
+	return lmdb_error(r);
+}
+
+static void
+count_rows(struct lmdb_file *f, struct lmdb_found *found)
+{
+	MDB_txn *txn;
+	MDB_cursor *cursor;
+	MDB_val key, value;
+
+	if (mdb_txn_begin(f->env, NULL, MDB_RDONLY, &txn))
+		return;
+	if (!mdb_cursor_open(txn, f->tables[STORE_BOXES], &cursor)) {
+		while (!mdb_cursor_get(cursor, &key, &value, MDB_NEXT)) {
+			found->boxes += box_events(&value) > 0;
+			found->events += box_events(&value);
+		}
+		mdb_cursor_close(cursor);
+	}
+	mdb_txn_abort(txn);
+}
+
+static void
+explain(struct lmdb_found *found, const char *path, int r)
+{
+	if (r == -EBUSY)
+		snprintf(found->text, sizeof(found->text),
+			"another process uses it");
+	else if (!found->text[0] || found->set_aside)
+		snprintf(found->text, sizeof(found->text), "%.300s: %s", path,
+			strerror(-r));
+}
+
+int
+lmdb_file_open(struct lmdb_file *f, const struct lmdb_config *config,
+	struct lmdb_found *found)
+{
+	char name[PATH_MAX];
+	int r;
+
+	*f = (struct lmdb_file){
+		.lock_fd = -1, .data_fd = -1, .max_size = config->max_size};
+	*found = (struct lmdb_found){.boxes = 0};
+	r = FAULT(lmdb_file_open) ? -EIO : make_directory(config->path);
+	if (!r)
+		r = take_lock(f, config->path);
+	if (!r)
+		r = open_checked(f, config, found);
+	if (r) {
+		explain(found, config->path, r);
+		lmdb_file_close(f);
+		return err_raise(r);
+	}
+	path_in(name, config->path, "data.mdb");
+	f->data_fd = open(name, O_WRONLY | O_CLOEXEC);
+	count_rows(f, found);
+	return 0;
+}
+
+void
+lmdb_file_close(struct lmdb_file *f)
+{
+	if (f->env)
+		mdb_env_close(f->env);
+	if (f->data_fd >= 0)
+		close(f->data_fd);
+	if (f->lock_fd >= 0)
+		close(f->lock_fd);
+	f->env = NULL;
+	f->data_fd = f->lock_fd = -1;
+}
+
+/* ---- room ---------------------------------------------------------------- */
+
+int
+lmdb_file_grow(struct lmdb_file *f)
+{
+	uint64_t size = round_up(f->map_size + f->map_size / 2, MAP_STEP);
+	int r;
+
+	if (f->max_size && size > f->max_size)
+		size = f->max_size / 4096 * 4096;
+	if (size <= f->map_size || FAULT(lmdb_grow))
+		return -ENOSPC;
+	r = mdb_env_set_mapsize(f->env, size);
+	if (r)
+		return err_raise(lmdb_error(r));
+	f->map_size = size;
+	return 0;
+}
+
+void
+lmdb_file_reserve(struct lmdb_file *f)
+{
+	static const uint8_t zeros[RESERVE_MIN];
+	uint64_t want, step = f->file_size / 8;
+	MDB_envinfo info;
+	struct stat st;
+
+	if (f->data_fd < 0 || mdb_env_info(f->env, &info))
+		return;
+	step = step < RESERVE_MIN   ? RESERVE_MIN
+	       : step > RESERVE_MAX ? RESERVE_MAX
+				    : round_up(step, RESERVE_MIN);
+	want = (info.me_last_pgno + 1) * 4096 + step / 2;
+	if (want <= f->file_size)
+		return;
+	if (fstat(f->data_fd, &st) < 0)
+		return;
+	f->file_size = (uint64_t)st.st_size; /* LMDB may have gone on */
+	want = round_up(want + step / 2, RESERVE_MIN);
+	if (want > f->map_size)
+		want = f->map_size;
+	while (f->file_size < want) {
+		uint64_t left = want - f->file_size;
+		ssize_t n = pwrite(f->data_fd, zeros,
+			left < RESERVE_MIN ? left : RESERVE_MIN,
+			(off_t)f->file_size);
+
+		if (n <= 0)
+			return;
+		f->file_size += (uint64_t)n;
+	}
+}

@@ -1,0 +1,30 @@
+#pragma once
+/* The file of the store: open it, see whether it is whole, set it aside if it
+ * is not. Before the writer's thread runs, or by it. */
+#include <lmdb.h>
+
+#include "store/lmdb.h"
+
+struct lmdb_file {
+	MDB_env *env;
+	MDB_dbi tables[STORE_TABLES];
+	int lock_fd; /* held: no other process has the store */
+	int data_fd; /* to make room ahead of what is written */
+	uint64_t file_size, map_size, max_size;
+	uint64_t run;
+};
+
+int lmdb_file_open(struct lmdb_file *f, const struct lmdb_config *config,
+	struct lmdb_found *found);
+void lmdb_file_close(struct lmdb_file *f);
+/* More room in the map: 0, or -ENOSPC at the limit. No transaction is open. */
+int lmdb_file_grow(struct lmdb_file *f);
+/* Zeros where it will soon write, so that a sync need not tell the file system
+ * of a longer file. What fails is for the write itself to tell. */
+void lmdb_file_reserve(struct lmdb_file *f);
+/* Fill in the result of @read. What LMDB returned, or ENOMEM. */
+int lmdb_read(
+	const struct lmdb_file *f, MDB_txn *txn, struct store_read *read);
+/* Negative errno of what LMDB returned. */
+int lmdb_error(int r);
+extern const char *const lmdb_table_names[STORE_TABLES];

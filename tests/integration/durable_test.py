@@ -1,0 +1,200 @@
+"""Durable mailboxes through the daemon: what is accepted is there after any
+end of it, in order, and once unless it had been handed out."""
+import os
+import unittest
+
+import ctl
+import harness
+from harness import wait_for
+
+KEEP = """
+local seen = {}
+return {
+    add = function(data, ev) seen[#seen + 1] = data .. "/" .. ev.attempt end,
+    seen = function() return table.concat(seen, " ") end,
+}
+"""
+
+
+class Durable(ctl.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.store = os.path.join(self.daemon.root, "store")
+        self.place(self.store)
+
+    def place(self, path, *more):
+        self.daemon.configure("[Store]", f"Path={path}", *more)
+
+    def slot(self, name="jobs", *mailbox):
+        self.daemon.session(name, f"Alias={name}", "Kind=client",
+                            mailbox=("Durable=yes", *mailbox))
+
+    def keep(self, *mailbox):
+        self.daemon.session("keep", "Alias=keep", script=KEEP,
+                            mailbox=mailbox)
+
+    def waiting(self, alias):
+        return [e["event"] for e in self.objects("queue", "peek", alias,
+                                                 "-n", "1000")]
+
+    def accounts(self):
+        c = self.object("status")["events"]
+        self.assertEqual(c["accepted"], sum(c[k] for k in (
+            "handled", "queued", "leased", "delayed", "expired", "cancelled",
+            "dropped", "dead_lettered")))
+        return c
+
+    def start_again(self, *arguments):
+        self.daemon.notices.clear()
+        self.daemon.start(*arguments)
+
+    def kill(self):
+        self.daemon.process.kill()
+        self.daemon.wait()
+        self.daemon.hear()
+
+    def crash(self):
+        self.kill()
+        self.start_again()
+
+    def restart(self):
+        self.assertEqual(self.daemon.stop(), 0)
+        self.daemon.hear()
+        self.start_again()
+
+    def bind(self, client, alias, binding=1):
+        response = client.request("bind", (1, alias), (2, binding))
+        self.assertEqual(harness.first(response, 2), 0)
+
+    def settle(self, client, upto, binding=1):
+        client.send((3, harness.message((1, binding), (2, upto))))
+
+    # B22: status 0 means that it is there, whatever happens next
+    def test_what_is_acked_survives_kill_9(self):
+        self.slot()
+        self.start()
+        for i in range(20):
+            self.ctl("post", "jobs", f"e{i}", "x" * i)
+        self.ctl("post", "jobs", "last", "--wait", "durable")
+        self.crash()
+        self.assertEqual(self.waiting("jobs"),
+                         [f"e{i}" for i in range(20)] + ["last"])
+        self.assertEqual(self.accounts()["queued"], 21)
+
+    # B46
+    def test_a_restart_changes_nothing(self):
+        self.slot()
+        self.start()
+        for i in range(5):
+            self.ctl("post", "jobs", f"e{i}", f"data {i}")
+        self.ctl("post", "jobs", "now", "--priority", "urgent")
+        before = self.objects("queue", "peek", "jobs", "-n", "100")
+        self.restart()
+        after = self.objects("queue", "peek", "jobs", "-n", "100")
+        for e in before + after:  # who posted it is somebody of another run
+            e.pop("from", None)
+        self.assertEqual(before, after)
+        self.assertEqual(after[0]["event"], "now")
+
+    def test_a_script_gets_what_waited(self):
+        self.keep("Durable=yes")
+        self.start()
+        self.ctl("queue", "pause", "keep")
+        for i in range(3):
+            self.ctl("post", "keep", "add", str(i))
+        self.crash()
+        wait_for(lambda: self.ctl("call", "keep", "seen") == b"0/1 1/1 2/1",
+                 "all three in order")
+        self.crash()
+        self.assertEqual(self.ctl("call", "keep", "seen"), b"")
+        self.accounts()
+
+    # B52, B55
+    def test_what_was_handed_out_comes_again_and_says_so(self):
+        self.slot()
+        self.start()
+        with self.daemon.client() as c:
+            self.bind(c, "jobs")
+            for i in range(5):
+                self.ctl("post", "jobs", f"e{i}")
+            c.until(lambda: len(c.deliveries) == 5)
+            self.settle(c, 2)
+            wait_for(lambda: self.accounts()["handled"] == 2, "two handled")
+            # a durable post behind it: what came before is safe by then
+            self.ctl("post", "jobs", "behind", "--wait", "durable")
+            c.until(lambda: len(c.deliveries) == 6)
+            self.kill()
+        self.start_again()
+        with self.daemon.client() as c:
+            self.bind(c, "jobs")
+            c.until(lambda: len(c.deliveries) >= 4)
+            names = [harness.first(d, 3, b"").decode() for d in c.deliveries]
+            self.assertEqual(names, ["e2", "e3", "e4", "behind"])
+            attempts = [harness.first(d, 14) for d in c.deliveries]
+            self.assertEqual(attempts[:3], [1, 1, 1])
+
+    def test_handled_is_told_when_it_cannot_come_again(self):
+        self.keep("Durable=yes")
+        self.start()
+        self.ctl("post", "keep", "add", "x", "--wait", "handled")
+        self.crash()
+        self.assertEqual(self.ctl("call", "keep", "seen"), b"")
+
+    def test_durable_needs_a_durable_mailbox(self):
+        self.keep()
+        self.start()
+        self.ctl("post", "keep", "add", "--wait", "durable", code=76)
+        self.assertIn("Durable=yes", self.err)
+
+    # B47
+    def test_a_run_without_the_store_is_told(self):
+        self.slot()
+        self.start()
+        self.ctl("post", "jobs", "old")
+        self.daemon.stop()
+        self.start_again("--no-store")
+        self.ctl("post", "jobs", "volatile")
+        self.assertEqual(self.waiting("jobs"), ["volatile"])
+        self.daemon.stop()
+        self.start_again()
+        self.assertEqual(self.waiting("jobs"), ["old"])
+        self.assertIn("store.ran-without", self.daemon.text())
+
+    # B53
+    def test_a_damaged_store_is_set_aside(self):
+        self.slot()
+        self.start()
+        self.ctl("post", "jobs", "lost")
+        self.daemon.stop()
+        with open(os.path.join(self.store, "data.mdb"), "r+b") as f:
+            f.write(os.urandom(16384))
+        self.start_again()
+        self.assertEqual(self.waiting("jobs"), [])
+        self.assertIn("store.corrupt", self.daemon.text())
+        self.assertTrue([n for n in os.listdir(self.store)
+                         if ".corrupt-" in n])
+        self.ctl("post", "jobs", "new")
+        self.crash()
+        self.assertEqual(self.waiting("jobs"), ["new"])
+
+    def test_a_second_daemon_is_refused(self):
+        self.slot()
+        self.start()
+        with harness.Daemon() as other:
+            other.configure("[Store]", f"Path={self.store}")
+            done = other.run()
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("another process uses it", done.stderr)
+
+    def test_a_store_that_cannot_be_opened_fails_durable_sessions_alone(self):
+        self.place("/proc/nothing/here")
+        self.slot()
+        self.keep()
+        self.start()
+        self.ctl("post", "keep", "add")
+        self.ctl("post", "jobs", "e", code=69)  # failed
+        self.assertIn("/proc/nothing/here", self.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
