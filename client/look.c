@@ -304,6 +304,12 @@ evd_session_children(const struct evd_session *s)
 	return session_pb(s)->children;
 }
 
+uint64_t
+evd_session_denied(const struct evd_session *s)
+{
+	return session_pb(s)->denied;
+}
+
 const char *
 evd_session_exit(const struct evd_session *s)
 {
@@ -463,6 +469,12 @@ uint64_t
 evd_daemon_late_replies(const struct evd_daemon *d)
 {
 	return daemon_pb(d)->late_replies;
+}
+
+uint64_t
+evd_daemon_denied(const struct evd_daemon *d)
+{
+	return daemon_pb(d)->denied;
 }
 
 uint32_t

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "config_access.h"
 #include "config_life.h"
 #include "config_session.h"
 #include "config_value.h"
+#include "policy/policy.h"
 #include "proto/envelope.h"
 
 enum { FILES_MAX = 1 << 20 };
@@ -22,7 +24,9 @@ static const char *const log_words[] = {
 	"error", "warning", "info", "debug", NULL};
 static const char *const yes_words[] = {"no", "yes", NULL};
 static const char *const corrupt_words[] = {"quarantine", "refuse", NULL};
-static const char *const daemon_sections[] = {"Daemon", "Store", NULL};
+static const char *const daemon_sections[] = {
+	"Daemon", "Store", "Access", NULL};
+static const char *const argued_sections[] = {"Access", NULL};
 
 static void
 set_loops(
@@ -121,11 +125,21 @@ enum { N_DAEMON_KEYS = sizeof(daemon_keys) / sizeof(*daemon_keys) };
 _Static_assert(sizeof(daemon_keys) / sizeof(*daemon_keys) <= CONFIG_KEYS_MAX,
 	"config_file.seen has a place for every key");
 
+static void
+set_argued(struct config_file *f, const char *section, const char *words,
+	const char *key, const char *value)
+{
+	(void)section;
+	config_access_set(f, words, key, value);
+}
+
 const struct config_table config_table_daemon = {
 	.name = "eventd.conf, see eventd.conf(5)",
 	.keys = daemon_keys,
 	.n_keys = N_DAEMON_KEYS,
 	.sections = daemon_sections,
+	.argued_sections = argued_sections,
+	.set_argued = set_argued,
 	.other = &config_table_session,
 };
 
@@ -136,6 +150,14 @@ config_log_level(const struct config *config)
 		LOG_L_ERR, LOG_L_WARN, LOG_L_INFO, LOG_L_DEBUG};
 
 	return levels[config->log_level];
+}
+
+void
+config_warn(const struct config *config)
+{
+	for (size_t i = 0; i < config->warnings.n; i++)
+		log_warn("config.warning", "reason=\"%s\"",
+			config->warnings.lines[i]);
 }
 
 static struct config *
@@ -169,6 +191,8 @@ config_free(struct config *c)
 	free(c->sessions_dir);
 	free(c->store_path);
 	free(c->file);
+	policy_unref(c->policy);
+	config_errors_deinit(&c->warnings);
 	free(c);
 	return NULL;
 }
@@ -418,6 +442,7 @@ daemon_file_read(struct loading *l, const char *path)
 		.target = l->config,
 		.errors = l->errors};
 
+	l->config->n_files++;
 	return config_file_read(&f);
 }
 
@@ -595,6 +620,8 @@ session_read(struct loading *l, struct config_aliases *aliases,
 {
 	struct config *c = l->config;
 	struct config_session s = {.aliases = aliases,
+		.policy = c->policy,
+		.warnings = &c->warnings,
 		.n_loops = l->source->running_loops ? l->source->running_loops
 						    : c->loops};
 	char *name = session_name_of(l, file);
@@ -672,6 +699,9 @@ load(struct loading *l)
 
 	if (r)
 		return err_pass(r);
+	l->config->policy = policy_new(geteuid(), l->source->user);
+	if (!l->config->policy)
+		return err_raise(-ENOMEM);
 	r = l->source->file ? given_file_read(l) : main_file_read(l);
 	if (r != -ENOMEM) /* else it has been told: go on for the rest */
 		r = drop_ins_read(l);
@@ -679,6 +709,8 @@ load(struct loading *l)
 		r = finish_daemon(l);
 	if (!r)
 		r = sessions_read(l);
+	if (!r)
+		r = policy_finish(l->config->policy);
 	return err_pass(r);
 }
 

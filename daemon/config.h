@@ -14,6 +14,8 @@
 #include "kernel/kernel.h"
 #include "kernel/spec.h"
 
+struct policy;
+
 enum {
 	CONFIG_SOCKET_MAX = 107, /* bytes of a socket's path, without NUL */
 	CONFIG_LOOPS_AUTO = 0,   /* Loops=auto: one for each CPU */
@@ -55,6 +57,9 @@ struct config {
 	char *file;             /* the eventd.conf that was read, or NULL */
 	struct session_spec **specs; /* n_specs, by name */
 	size_t n_specs;
+	struct policy *policy; /* [Access], finished */
+	uint32_t n_files;      /* read of eventd.conf and its drop-ins */
+	struct config_errors warnings; /* what is read past */
 };
 
 /**
@@ -69,6 +74,8 @@ struct config {
 int config_load(const struct config_source *source, struct config **out,
 	struct config_errors *errors);
 struct config *config_free(struct config *config);
+/* Log what was read past. */
+void config_warn(const struct config *config);
 enum log_level config_log_level(const struct config *config);
 
 /* Keys of [Daemon] in which two configurations differ though they cannot

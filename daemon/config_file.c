@@ -342,6 +342,15 @@ section_is_open(const struct config_table *t, const char *name)
 }
 
 static bool
+section_is_argued(const struct config_table *t, const char *name)
+{
+	for (size_t i = 0; t->argued_sections && t->argued_sections[i]; i++)
+		if (strcmp(t->argued_sections[i], name) == 0)
+			return true;
+	return false;
+}
+
+static bool
 key_may_be_set(
 	struct config_file *f, const struct config_key *key, const char *value)
 {
@@ -366,11 +375,13 @@ key_may_be_set(
 
 /* inih's handler, called for each key that line_is_for_inih() let through. */
 static int
-file_on_key(
-	void *user, const char *section, const char *name, const char *value)
+file_on_key(void *user, const char *cut, const char *name, const char *value)
 {
 	struct config_file *f = user;
+	const char *section = f->section; /* inih's is cut */
 	const struct config_key *key;
+
+	(void)cut;
 
 	if (!*section) {
 		config_file_error(f, f->key_at,
@@ -382,6 +393,10 @@ file_on_key(
 		return 1; /* its header was told */
 	if (section_is_open(f->table, section)) {
 		f->table->set_any(f, section, name, value);
+		return 1;
+	}
+	if (section_is_argued(f->table, section)) {
+		f->table->set_argued(f, section, f->words, name, value);
 		return 1;
 	}
 	key = table_find(f->table, section, name);
@@ -426,17 +441,32 @@ section_error(struct config_file *f, size_t offset, const char *name)
 static bool
 section_is_good(struct config_file *f, size_t offset, const char *line)
 {
-	size_t size = strcspn(line, "]");
-	char name[64];
+	size_t size = strcspn(line, "]"), end;
 
 	if (line[size] != ']' || line[size + 1]) {
 		config_file_error(f, place(f, offset),
 			"a section is [Name] alone on its line");
 		return false;
 	}
-	snprintf(name, sizeof(name), "%.*s", (int)size - 1, line + 1);
-	if (!section_is_known(f->table, name))
-		section_error(f, offset, name);
+	if (size - 1 > CONFIG_SECTION_MAX) {
+		config_file_error(f, place(f, offset),
+			"a section's name has at most %d bytes",
+			CONFIG_SECTION_MAX);
+		strcpy(f->section, "?"); /* its keys are no one's */
+		return true;
+	}
+	snprintf(f->section, sizeof(f->section), "%.*s", (int)size - 1,
+		line + 1);
+	f->words = "";
+	end = strcspn(f->section, " \t");
+	if (f->section[end]) {
+		f->words = f->section + end + 1;
+		f->section[end] = '\0';
+		if (!section_is_argued(f->table, f->section))
+			f->section[end] = ' '; /* then it is not known */
+	}
+	if (!section_is_known(f->table, f->section))
+		section_error(f, offset, f->section);
 	return true; /* else inih would take its keys for the former's */
 }
 
@@ -564,6 +594,8 @@ file_parse(struct config_file *f)
 
 	pthread_once(&once, inih_set_up);
 	memset(f->seen, 0, sizeof(f->seen));
+	f->section[0] = '\0';
+	f->words = "";
 	f->line = 0;
 	f->next =
 		f->size >= 3 && memcmp(f->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;

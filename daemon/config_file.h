@@ -13,6 +13,7 @@ enum {
 	CONFIG_FILE_MAX = 1 << 20, /* bytes of a file */
 	CONFIG_LINE_MAX = 4096,    /* bytes of a line */
 	CONFIG_KEYS_MAX = 64,      /* rows of a table */
+	CONFIG_SECTION_MAX = 511,  /* bytes between the brackets */
 	CONFIG_ERRORS_MAX = 100,   /* lines kept; more are counted */
 };
 
@@ -61,6 +62,11 @@ struct config_table {
 	const char *const *open_sections;
 	void (*set_any)(struct config_file *f, const char *section,
 		const char *key, const char *value);
+	/* those whose name may be followed by words, "[Access ALIAS]", and
+	 * which take their keys by set_argued; NULL at the end, or NULL */
+	const char *const *argued_sections;
+	void (*set_argued)(struct config_file *f, const char *section,
+		const char *words, const char *key, const char *value);
 	const struct config_table *other; /* whose keys may be meant */
 };
 
@@ -72,7 +78,9 @@ struct config_file {
 	struct config_place at; /* of the value that is being set */
 	struct config_place key_at;
 	struct config_place
-		seen[CONFIG_KEYS_MAX]; /* values, by the table's row */
+		seen[CONFIG_KEYS_MAX];        /* values, by the table's row */
+	char section[CONFIG_SECTION_MAX + 1]; /* that it is in, */
+	const char *words; /* ... and what follows its name there, or "" */
 	/* the line being read */
 	char *text;
 	size_t size, next;

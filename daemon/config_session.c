@@ -355,6 +355,16 @@ set_any(struct config_file *f, const char *section, const char *name,
 		no_memory(f);
 }
 
+static void
+set_argued(struct config_file *f, const char *section, const char *words,
+	const char *key, const char *value)
+{
+	struct config_session *s = f->target;
+
+	(void)section;
+	config_access_add(f, &s->access, words, key, value);
+}
+
 /* ---- the table --------------------------------------------------------- */
 
 static const char *const restart_words[] = {
@@ -371,7 +381,8 @@ static const char *const taken_words[] = {
 };
 static const char *const no_yes[] = {"no", "yes", NULL};
 static const char *const sections[] = {
-	"Session", "Mailbox", "Schedule", "Params", NULL};
+	"Session", "Mailbox", "Schedule", "Params", "Access", NULL};
+static const char *const argued_sections[] = {"Access", NULL};
 static const char *const open_sections[] = {"Schedule", "Params", NULL};
 static const char *const start_words[] = {"at-boot", "on-demand", NULL};
 static const char *const strategy_words[] = {
@@ -468,6 +479,8 @@ const struct config_table config_table_session = {
 	.sections = sections,
 	.open_sections = open_sections,
 	.set_any = set_any,
+	.argued_sections = argued_sections,
+	.set_argued = set_argued,
 	.other = &config_table_daemon,
 };
 
@@ -641,6 +654,7 @@ config_session_read(const char *path, const char *name,
 		check(&f);
 		check_readable(&f);
 	}
+	config_access_apply(&f, &s->access, s->spec, s->policy, s->warnings);
 	config_schedule_deinit(&s->schedule);
 	if (!r)
 		return 0;
@@ -666,6 +680,7 @@ config_session_parse(const char *text, size_t size, struct config_session *s,
 	r = config_file_parse(&f, text, size);
 	if (!r)
 		check(&f);
+	config_access_apply(&f, &s->access, s->spec, s->policy, s->warnings);
 	config_schedule_deinit(&s->schedule);
 	return r;
 }

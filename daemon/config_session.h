@@ -3,6 +3,7 @@
  * session_spec. As config.h. */
 #include <stddef.h>
 
+#include "config_access.h"
 #include "config_file.h"
 #include "config_schedule.h"
 
@@ -36,6 +37,9 @@ struct config_session {
 	unsigned n_loops; /* Loop= must be below */
 	struct config_aliases *aliases;
 	struct config_schedule schedule; /* while a file is read; else zero */
+	struct config_access access;     /* likewise */
+	struct policy *policy;          /* of [Access]; NULL: it has no place */
+	struct config_errors *warnings; /* for them */
 };
 
 /**

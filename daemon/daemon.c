@@ -518,6 +518,7 @@ server_set_up(struct daemon *d, const struct config *c)
 	d->server.window_bytes = c->window_bytes;
 	d->server.max_connections = c->max_connections;
 	d->server.max_calls = c->limits.max_calls;
+	d->server.policy = c->policy;
 	d->server.hello_timeout_ms = c->hello_timeout_ms;
 }
 
@@ -650,6 +651,7 @@ daemon_run(const struct config_source *source, struct config *config)
 	int status;
 
 	log_init(config_log_level(config));
+	config_warn(config);
 	signal(SIGPIPE, SIG_IGN);
 	raise_limits();
 	status = daemon_init(d, source, config);

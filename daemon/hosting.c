@@ -10,6 +10,7 @@
 #include "kernel/claim.h"
 #include "kernel/kin.h"
 #include "kind/kind.h"
+#include "net/conn.h"
 #include "net/mailslot.h"
 
 void
@@ -204,6 +205,7 @@ transition_make(
 	if (!t)
 		return err_raise(-ENOMEM);
 	t->hosting = h;
+	t->policy = config->policy;
 	round_init(&t->round, h->loops, h->n_loops);
 	t->items = calloc(config->n_specs + 1, sizeof(*t->items));
 	/* at most a removal and an addition for each */
@@ -390,9 +392,27 @@ transition_founded(struct round *round)
 
 /* Groups first, so that their members find them. */
 static void
-transition_released(struct round *round)
+transition_guarded(struct round *round)
 {
 	round_start(round, transition_found, transition_founded);
+}
+
+static void
+transition_guard(struct round *round, struct loop *l)
+{
+	const struct transition *t =
+		container_of(round, struct transition, round);
+
+	if (l->net)
+		net_set_policy(l->net, t->policy);
+}
+
+/* What was guarded by the old rules has gone, what is by the new ones is not
+ * there yet. */
+static void
+transition_released(struct round *round)
+{
+	round_start(round, transition_guard, transition_guarded);
 }
 
 void

@@ -11,6 +11,7 @@
 #include "verb/daemon_ops.h"
 
 struct config;
+struct policy;
 
 struct hosted {
 	struct session_spec *spec; /* a reference */
@@ -45,6 +46,7 @@ struct transition {
 	struct hosted *items; /* the new set */
 	size_t n;
 	struct reload_diff diff;
+	struct policy *policy;      /* of the configuration; borrowed */
 	_Atomic unsigned n_refused; /* sessions that could not be made */
 	void (*done)(struct transition *t, void *arg);
 	void *arg;
@@ -56,8 +58,9 @@ void hosting_deinit(struct hosting *h);
 /* What to do to host the sessions of @config. -ENOMEM. */
 int transition_make(struct transition **out, struct hosting *h,
 	const struct config *config);
-/* Do it: first aliases are let go and sessions removed, then others take them
- * and start. @done is called when the new set is the hosting's; it frees @t. */
+/* Do it: first aliases are let go and sessions removed, then the policy comes
+ * into force, then others take them and start. @done is called when the new set
+ * is the hosting's; it frees @t. */
 void transition_run(struct transition *t,
 	void (*done)(struct transition *t, void *arg), void *arg);
 struct transition *transition_free(struct transition *t);

@@ -152,6 +152,8 @@ refuse(struct config_errors *errors)
 static int
 report(struct config *config)
 {
+	for (size_t i = 0; i < config->warnings.n; i++)
+		fprintf(stderr, "%s\n", config->warnings.lines[i]);
 	printf("ok: %s, %zu sessions, socket %s\n",
 		config->file ? config->file : "no eventd.conf, defaults",
 		config->n_specs, config->socket);

@@ -156,6 +156,7 @@ reload_apply(struct reload *q)
 	}
 	if (!q->preview) {
 		warn_of_fixed(r, q->config);
+		config_warn(q->config);
 		transition_run(t, reload_on_applied, q);
 		return;
 	}

@@ -130,6 +130,7 @@ write_word(FILE *f, const struct verb *verb, int i)
 	case COMPLETE_SHELL:
 	case COMPLETE_QUEUE:
 	case COMPLETE_DEAD:
+	case COMPLETE_POLICY:
 		fprintf(f, "_eventctl_words '%s'",
 			complete_words(verb->complete[i]));
 		break;

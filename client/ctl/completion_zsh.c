@@ -72,6 +72,8 @@ action(enum complete complete)
 		return "(list peek pause resume purge move)";
 	case COMPLETE_DEAD:
 		return "(list show requeue purge)";
+	case COMPLETE_POLICY:
+		return "(show explain)";
 	case COMPLETE_FILE:
 		return "_files";
 	case COMPLETE_VALUES:

@@ -105,6 +105,7 @@ session_write_json(struct json *j, const struct evd_session *s)
 		json_time(j, "restart", evd_session_restart_ns(s));
 	write_counters(j, s);
 	write_mailbox(j, s);
+	json_uint(j, "denied", evd_session_denied(s));
 	json_uint(j, "memory", evd_session_memory(s));
 	json_uint(j, "age_s", evd_session_age(s));
 	json_uint(j, "loop", evd_session_loop(s));

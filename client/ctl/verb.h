@@ -16,6 +16,7 @@ enum complete {
 	COMPLETE_SHELL,  /* option_shells */
 	COMPLETE_QUEUE,  /* what eventctl queue can do */
 	COMPLETE_DEAD,
+	COMPLETE_POLICY,
 };
 
 enum option_id {
@@ -166,6 +167,7 @@ int verb_ping(struct ctl *ctl);
 int verb_profile(struct ctl *ctl);
 int verb_queue(struct ctl *ctl);
 int verb_dead(struct ctl *ctl);
+int verb_policy(struct ctl *ctl);
 int verb_version(struct ctl *ctl);
 int verb_completion(struct ctl *ctl);
 int verb_help(struct ctl *ctl);

@@ -152,6 +152,9 @@ print_mailbox(struct ctl *ctl, const struct evd_session *s)
 	if (evd_session_repeated(s))
 		print_field(ctl, "Repeated", "%" PRIu64 " posts by key",
 			evd_session_repeated(s));
+	if (evd_session_denied(s))
+		print_field(ctl, "Denied", "%" PRIu64 " requests, by policy",
+			evd_session_denied(s));
 	if (evd_session_parked(s))
 		print_field(ctl, "Waiting", "posts for room: %" PRIu64,
 			evd_session_parked(s));
@@ -314,6 +317,7 @@ daemon_json(struct json *j, const struct evd_daemon *d)
 	json_uint(j, "forgotten", evd_daemon_dead_letters_forgotten(d));
 	json_object_end(j);
 	json_uint(j, "late_replies", evd_daemon_late_replies(d));
+	json_uint(j, "denied", evd_daemon_denied(d));
 	batching_json(j, d);
 	json_uint(j, "memory", evd_daemon_memory(d));
 	json_object_end(j);
@@ -358,6 +362,10 @@ print_daemon(struct ctl *ctl, const struct evd_daemon *d)
 	if (evd_daemon_late_replies(d))
 		print_field(ctl, "Late", "%" PRIu64 " replies",
 			evd_daemon_late_replies(d));
+	if (evd_daemon_denied(d))
+		print_field(ctl, "Denied",
+			"%" PRIu64 " requests, by policy: see the log",
+			evd_daemon_denied(d));
 }
 
 static int

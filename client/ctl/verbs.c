@@ -512,6 +512,20 @@ const struct verb verbs[] = {
 		verb_dead,
 	},
 	{
+		"policy",
+		"show|explain [USER RIGHT [ALIAS [EVENT]]]",
+		"show who may do what, and which line says so",
+		"show     the rules in force, in the order of asking\n"
+		"explain  what decides: USER is a name, a uid, or pid:N of a\n"
+		"         connected client; RIGHT is post, call, bind, watch,\n"
+		"         manage or see; without ALIAS it is for the daemon\n",
+		{OPT_END},
+		1,
+		5,
+		{COMPLETE_POLICY, COMPLETE_NOTHING},
+		verb_policy,
+	},
+	{
 		"version",
 		"",
 		"print the versions of eventctl and the daemon",
@@ -557,6 +571,8 @@ complete_words(enum complete how)
 		return "list peek pause resume purge move";
 	case COMPLETE_DEAD:
 		return "list show requeue purge";
+	case COMPLETE_POLICY:
+		return "show explain";
 	case COMPLETE_NOTHING:
 	case COMPLETE_ALIAS:
 	case COMPLETE_FILE:

@@ -169,7 +169,8 @@ struct session {
 	 * load of both would wait for the store of one. */
 	uint8_t run;          /* enum session_run */
 	bool queued;          /* on the run queue */
-	bool begun;           /* STARTING: start() has been called */
+	bool begun : 1;       /* STARTING: start() has been called */
+	bool stopping : 1;    /* it will not be started again */
 	uint8_t why : 4;      /* enum tie_end_why: if it is stopped */
 	uint8_t exit : 4;     /* enum session_exit, of the last end */
 	uint32_t incarnation; /* counts starts */
@@ -177,13 +178,14 @@ struct session {
 	uint32_t calls;       /* they, see calls_first() */
 	uint32_t delays;      /* it has set, see delays_next_of() */
 	uint32_t n_timers;    /* of those, to itself */
-	bool stopping;        /* it will not be started again */
+	/* Requests for it that were refused by policy; any thread. */
+	_Atomic uint32_t denied;
 	/* What seldom changes and is looked at for each event, in one word. */
 	union {
 		struct {
 			uint8_t life;     /* enum session_life */
 			uint8_t box_bits; /* enum session_box */
-			bool exiting; /* to be stopped when its handler returns */
+			bool exiting;     /* when its handler returns */
 			bool retries; /* its next event crashed it before */
 		};
 		uint32_t standing; /* session_standing() */

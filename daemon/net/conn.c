@@ -41,6 +41,10 @@ net_init(struct net *net, struct loop *l, struct server *server)
 	memset(net, 0, sizeof(*net));
 	net->loop = l;
 	net->server = server;
+	net->policy = server->policy ? policy_ref(server->policy)
+				     : policy_new(server->shared.owner, false);
+	if (!net->policy)
+		return err_raise(-ENOMEM);
 	list_init(&net->conns);
 	list_init(&net->greeting);
 	r = uv_timer_init(&l->uv, &net->hello_timer);
@@ -57,6 +61,8 @@ net_deinit(struct net *net)
 	net->closing = true;
 	uv_close((uv_handle_t *)&net->hello_timer, NULL);
 	outbuf_pool_deinit(&net->pool);
+	rights_cache_clear(&net->rights);
+	net->policy = policy_unref(net->policy);
 }
 
 static void
@@ -238,6 +244,8 @@ conn_resolve(struct peer *p, const char *alias, uint64_t *ref, char *text,
 			return EVD_STATUS_NO_MEMORY;
 		c->refs = refs;
 		c->refs_room = room;
+		free(c->refs_may); /* it is as long as that */
+		c->refs_may = NULL;
 	}
 	c->refs[c->n_refs] = alias_ref(aliases, alias, n);
 	if (!c->refs[c->n_refs])
@@ -263,6 +271,7 @@ conn_behind(struct session *s, struct peer_face *face)
 
 static const struct peer_ops conn_peer_ops = {
 	.behind = conn_behind,
+	.rights_of = conn_rights_of,
 	.respond = conn_respond,
 	.resolve = conn_resolve,
 	.bind = binding_bind,
@@ -271,22 +280,13 @@ static const struct peer_ops conn_peer_ops = {
 
 static void conn_on_flush(struct loop_flush *flush);
 
-static void
-read_creds(struct conn *c)
-{
-	struct ucred cred = {.pid = 0, .uid = (uid_t)-1, .gid = (gid_t)-1};
-	socklen_t size = sizeof(cred);
-
-	getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &size);
-	c->peer.uid = cred.uid;
-	c->peer.pid = cred.pid;
-}
-
 static int
 conn_start(struct conn *c)
 {
-	int r;
+	int r = conn_identify(c);
 
+	if (r)
+		return err_pass(r);
 	c->session = c->peer.session =
 		session_new(&c->loop->sched, &conn_session_ops, NULL, c);
 	if (!c->session)
@@ -344,11 +344,12 @@ conn_open(struct loop *l, int fd)
 	if (r) {
 		conn_turn_away(fd, EVD_STATUS_LIMIT,
 			"out of memory, or MaxSessions= is reached");
+		if (c)
+			rights_unref(c->peer.rights);
 		free(c);
 		atomic_fetch_sub(&net->server->shared.n_connections, 1);
 		return err_pass(r);
 	}
-	read_creds(c);
 	net->n_conns++;
 	list_append(&net->conns, &c->link);
 	if (list_is_empty(&net->greeting)) {
@@ -385,6 +386,8 @@ conn_on_closed(uv_handle_t *handle)
 	acks_deinit(&c->acks);
 	free(c->also);
 	free(c->refs);
+	free(c->refs_may);
+	rights_unref(c->peer.rights);
 	free(c->bindings);
 	free(c->inbound);
 	free(c);

@@ -9,6 +9,7 @@
  *   conn.c    its life: open, greet in time, close
  *   input.c   bytes to frames to posts, calls, replies and verbs
  *   output.c  what goes out: one buffer, one write a turn
+ *   access.c  who it is and what it may do
  *   binding.c the aliases it has bound
  *   mailslot.c the mailboxes of files that clients consume */
 #include <stdatomic.h>
@@ -32,6 +33,7 @@ struct server {
 	uint32_t max_connections;
 	uint32_t max_calls; /* outstanding, of a connection */
 	uint32_t hello_timeout_ms;
+	struct policy *policy; /* at the start; see net_set_policy() */
 };
 /* Defaults for all but shared. */
 void server_init(struct server *server);
@@ -45,11 +47,15 @@ struct net {
 	unsigned n_conns;
 	uv_timer_t hello_timer; /* for the oldest of them */
 	struct outbuf_pool pool;
+	struct policy *policy; /* in force here; a reference */
+	struct rights_cache rights;
 	bool closing;
 };
 /* Before the first connection of the loop / after the last has gone. */
 int net_init(struct net *net, struct loop *l, struct server *server);
 void net_deinit(struct net *net); /* its handles close in later turns */
+/* @policy is in force from now on, for every connection. The loop's thread. */
+void net_set_policy(struct net *net, struct policy *policy);
 
 enum conn_state {
 	CONN_GREETING, /* hello has not come */
@@ -110,6 +116,7 @@ struct conn {
 	uint32_t n_also, also_room;
 	/* what it refers to */
 	struct alias **refs; /* ref - 1 is the index */
+	uint8_t *refs_may;   /* bits of rights to each that were found; NULL */
 	uint32_t n_refs, refs_room;
 	struct binding **bindings;
 	uint32_t n_bindings, bindings_room;
@@ -146,6 +153,14 @@ bool conn_behind(struct session *s, struct peer_face *face);
 enum tie_end_why conn_end_why(const struct conn *c);
 /* Poll for what is wanted now. */
 void conn_update_poll(struct conn *c);
+
+/* access.c: read who it is; 0 or -ENOMEM. */
+int conn_identify(struct conn *c);
+/* May it do @right (post or call) with @event to @alias? @ref: it is called so
+ * by the client, 0: by its name. To be asked when it may not do so to all. */
+bool conn_may_send(struct conn *c, enum right right, uint64_t ref,
+	const char *alias, const char *event);
+struct rights *conn_rights_of(struct sched *s, pid_t pid);
 
 /* input.c: the socket is readable. */
 void conn_read(struct conn *c);

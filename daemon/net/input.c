@@ -59,10 +59,32 @@ name_of(struct conn *c, const struct envelope *e, size_t *size)
 	return c->refs[e->to - 1]->name;
 }
 
+/* Why it may not be sent, or 0: before it is known whether anybody holds the
+ * alias. */
+__attribute__((noinline)) static int
+denial(struct conn *c, const struct envelope *e, enum right right, char *text,
+	size_t size)
+{
+	char alias[ENVELOPE_ALIAS_MAX + 1], event[ENVELOPE_EVENT_MAX + 1];
+	uint64_t ref = e->alias_size ? 0 : e->to;
+	size_t n;
+	const char *name = name_of(c, e, &n);
+
+	if (!name)
+		return EVD_STATUS_OK; /* it is refused anyway */
+	memcpy(alias, name, n);
+	alias[n] = '\0';
+	memcpy(event, e->event, e->event_size);
+	event[e->event_size] = '\0';
+	if (conn_may_send(c, right, ref, alias, event))
+		return EVD_STATUS_OK;
+	return peer_deny(&c->peer, right, alias, event, text, size);
+}
+
 /* Why a post or call cannot be accepted, or 0. */
 static int
-refusal(struct conn *c, const struct envelope *e, uint64_t to, char *text,
-	size_t size)
+refusal(struct conn *c, const struct envelope *e, uint64_t to, enum right right,
+	char *text, size_t size)
 {
 	uint32_t max = c->loop->sched.kernel->limits.max_payload;
 	size_t n;
@@ -72,6 +94,12 @@ refusal(struct conn *c, const struct envelope *e, uint64_t to, char *text,
 		    &c->loop->sched.kernel->stopping, memory_order_relaxed)) {
 		snprintf(text, size, "eventd is stopping");
 		return EVD_STATUS_UNAVAILABLE;
+	}
+	if (!(c->peer.rights->open & 1 << right)) {
+		int status = denial(c, e, right, text, size);
+
+		if (status)
+			return status;
 	}
 	if (e->payload_size > max) {
 		snprintf(text, size,
@@ -211,7 +239,7 @@ on_post(struct conn *c, const struct envelope *e)
 	c->n_posts++;
 	c->posts_size += e->payload_size;
 	to = receiver_of(c, e);
-	status = refusal(c, e, to, text, sizeof(text));
+	status = refusal(c, e, to, RIGHT_POST, text, sizeof(text));
 	if (!status && e->forward && !inbound_find(c, e->forward)) {
 		snprintf(text, sizeof(text),
 			"no open call %" PRIu64 " was delivered to forward",
@@ -254,7 +282,7 @@ on_call(struct conn *c, const struct envelope *e)
 	char text[VERB_TEXT_MAX];
 	uint64_t to = receiver_of(c, e);
 	struct msg *m;
-	int r, status = refusal(c, e, to, text, sizeof(text));
+	int r, status = refusal(c, e, to, RIGHT_CALL, text, sizeof(text));
 
 	if (!status && e->key_size) {
 		snprintf(text, sizeof(text), "a key is for posts, not calls");

@@ -103,6 +103,8 @@ conn_notice(struct conn *c, const struct msg *m)
 		notice.what_case = EVENTD__V1__NOTICE__WHAT_DOWN;
 		notice.down = &down;
 	} else if (m->event == notice_name) {
+		if (!rights_may(c->peer.rights, RIGHT_WATCH, n.alias, NULL))
+			return;
 		name.watch = n.watch;
 		name.alias = (char *)n.alias;
 		name.up = n.up;

@@ -20,7 +20,7 @@ struct search {
 	struct dead_search wanted;
 	char alias[256], to[256];
 	size_t limit, n_done;
-	bool manager, requeue;
+	bool requeue;
 	uint64_t *ids; /* n_ids of them; or a search */
 	size_t n_ids;
 	Eventd__V1__DeadPage page;
@@ -65,7 +65,6 @@ ask(struct peer *p, uint64_t id, const char *alias, const char *reason,
 		.after = dead_token_id(after),
 		.looks = DEAD_LOOK,
 	};
-	search->manager = verb_is_manager(p);
 	eventd__v1__dead_page__init(&search->page);
 	eventd__v1__dead_changed__init(&search->changed);
 	g->out = search;
@@ -102,6 +101,12 @@ letter_of(struct gather *g, const struct dead *d)
 }
 
 static bool
+sees(const struct gather *g, const struct dead *d)
+{
+	return rights_may(g->rights, RIGHT_SEE, d->alias, NULL);
+}
+
+static bool
 list_visit(struct gather *g, struct sched *s)
 {
 	struct search *search = g->out;
@@ -110,8 +115,11 @@ list_visit(struct gather *g, struct sched *s)
 	bool more;
 
 	while ((d = dead_search_next(&search->wanted, s, &more))) {
-		Eventd__V1__DeadLetter *l = letter_of(g, d);
+		Eventd__V1__DeadLetter *l;
 
+		if (!sees(g, d))
+			continue;
+		l = letter_of(g, d);
 		if (!l)
 			return false;
 		page->letters[page->n_letters++] = l;
@@ -167,7 +175,7 @@ show_visit(struct gather *g, struct sched *s)
 	const struct dead *d = dead_find(s, search->ids[0]);
 	Eventd__V1__DeadLetter *l;
 
-	if (!d) {
+	if (!d || !sees(g, d)) {
 		no_letter(g, search->ids[0]);
 		return false;
 	}
@@ -176,7 +184,8 @@ show_visit(struct gather *g, struct sched *s)
 	if (!l || !search->page.letters)
 		return false;
 	search->page.letters[search->page.n_letters++] = l;
-	if (!search->manager || !d->msg->size)
+	if (!d->msg->size ||
+		!rights_may(g->rights, RIGHT_MANAGE, d->alias, NULL))
 		return false;
 	l->payload.data = gather_alloc(g, d->msg->size);
 	if (!l->payload.data)
@@ -344,6 +353,15 @@ start_change(struct gather *g, const uint64_t *ids, size_t n)
 	gather_start(g, g->home);
 }
 
+/* Those for one alias, who manages that; others, who manages all. */
+static bool
+may_change(struct peer *p, uint64_t id, const char *alias, size_t n_ids)
+{
+	if (*alias && !verb_name_ok(p, id, alias))
+		return false;
+	return verb_may(p, id, RIGHT_MANAGE, n_ids ? "" : alias, NULL);
+}
+
 void
 verb_dead_requeue(struct peer *p, const Eventd__V1__Request *r)
 {
@@ -351,8 +369,12 @@ verb_dead_requeue(struct peer *p, const Eventd__V1__Request *r)
 	struct search *search;
 	struct gather *g;
 
-	if (!verb_is_open(p, r->id) || !verb_may_manage(p, r->id) ||
-		(want->to[0] && !verb_name_ok(p, r->id, want->to)))
+	if (!verb_is_open(p, r->id) ||
+		!may_change(p, r->id, want->alias, want->n_ids))
+		return;
+	if (want->to[0] &&
+		(!verb_name_ok(p, r->id, want->to) ||
+			!verb_may(p, r->id, RIGHT_POST, want->to, NULL)))
 		return;
 	g = ask(p, r->id, want->alias, want->reason, want->after);
 	if (!g)
@@ -369,7 +391,7 @@ verb_dead_purge(struct peer *p, const Eventd__V1__Request *r)
 	const Eventd__V1__DeadPurge *want = r->dead_purge;
 	struct gather *g;
 
-	if (!verb_may_manage(p, r->id))
+	if (!may_change(p, r->id, want->alias, want->n_ids))
 		return;
 	g = ask(p, r->id, want->alias, want->reason, want->after);
 	if (g)

@@ -61,6 +61,8 @@ delay_ok(struct peer *p, uint64_t id, const Eventd__V1__Delay *d)
 		verb_refuse(p, id, EVD_STATUS_TOO_LARGE, text);
 		return false;
 	}
+	if (!verb_may(p, id, RIGHT_POST, d->alias, d->event))
+		return false;
 	if (d->delay_ms > VERB_DELAY_MAX_MS ||
 		d->repeat_ms > VERB_DELAY_MAX_MS ||
 		d->slack_ms > VERB_DELAY_MAX_MS || d->at_ns < 0 ||

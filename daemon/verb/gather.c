@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "kernel/alias.h"
 
 struct gather *
 gather_new(struct peer *p, uint64_t id)
@@ -19,6 +20,7 @@ gather_new(struct peer *p, uint64_t id)
 	g->home = atomic_load(&p->session->home);
 	g->session = p->session->id;
 	g->peer = p;
+	g->rights = p->rights ? rights_ref(p->rights) : NULL;
 	g->ops = p->ops;
 	g->request = id;
 	p->n_requests++;
@@ -29,6 +31,8 @@ static void
 gather_free(struct gather *g)
 {
 	arena_deinit(&g->arena);
+	rights_unref(g->rights);
+	rights_unref(g->about);
 	free(g);
 }
 
@@ -39,6 +43,9 @@ gather_answer(struct gather *g)
 
 	if (session_find(g->home->kernel, g->session)) {
 		p->n_requests--;
+		if (g->denied)
+			g->status = peer_deny(p, (enum right)(g->denied - 1),
+				g->name, NULL, g->text, sizeof(g->text));
 		if (!g->status && g->finish)
 			g->finish(g);
 		if (g->status)
@@ -136,4 +143,19 @@ gather_string(struct gather *g, const char *text)
 	char *copy = gather_alloc(g, size);
 
 	return copy ? memcpy(copy, text, size) : NULL;
+}
+
+bool
+gather_sees(const struct gather *g, struct session *t)
+{
+	struct peer_face face;
+
+	if (g->rights->open & 1 << RIGHT_SEE)
+		return true;
+	for (const struct alias *a = t->aliases; a; a = a->sibling)
+		if (rights_may(g->rights, RIGHT_SEE, a->name, NULL))
+			return true;
+	if (g->ops->behind(t, &face) && face.uid == g->rights->creds.uid)
+		return true;
+	return !t->aliases && rights_may(g->rights, RIGHT_SEE, "", NULL);
 }

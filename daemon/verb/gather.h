@@ -10,13 +10,16 @@ enum { GATHER_ARENA_MAX = 16 << 20 };
 struct gather {
 	struct sched_task task;
 	struct sched *home;
-	uint64_t session;  /* of the connection */
-	struct peer *peer; /* only while session_find(session) succeeds */
+	uint64_t session;      /* of the connection */
+	struct peer *peer;     /* only while session_find(session) succeeds */
+	struct rights *rights; /* of the peer; good on any thread */
+	struct rights *about;  /* of whom it asks, a reference; or NULL */
 	const struct peer_ops *ops; /* good on any thread */
 	uint64_t request;
 	uint64_t only;    /* ask the home of this session alone; 0: all */
 	unsigned next;    /* scheduler to ask */
 	int status;       /* of the answer */
+	uint8_t denied;   /* 1 + enum right to `name` that was found missing */
 	bool is_answered; /* by somebody else, maybe later */
 	char text[VERB_TEXT_MAX];
 	struct arena arena; /* of all that the answer holds */
@@ -44,3 +47,6 @@ void gather_answer(struct gather *g);
 /* Zeroed memory for the answer; NULL: it is too much. */
 void *gather_alloc(struct gather *g, size_t size);
 char *gather_string(struct gather *g, const char *text);
+/* May who asks see @t, of this thread? One of its aliases, or, of one without,
+ * all that have none; and always what is its user's own. */
+bool gather_sees(const struct gather *g, struct session *t);

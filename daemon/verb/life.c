@@ -216,7 +216,8 @@ verb_stop(struct peer *p, const Eventd__V1__Request *r)
 	const char *alias = r->stop->alias;
 	struct gather *g;
 
-	if (!verb_may_manage(p, r->id) || !verb_name_ok(p, r->id, alias))
+	if (!verb_name_ok(p, r->id, alias) ||
+		!verb_may(p, r->id, RIGHT_MANAGE, alias, NULL))
 		return;
 	g = gather_new(p, r->id);
 	if (!g)

@@ -97,7 +97,8 @@ verb_restart(struct peer *p, const Eventd__V1__Request *r)
 	const char *alias = r->restart->alias;
 	struct gather *g;
 
-	if (!verb_may_manage(p, r->id) || !verb_name_ok(p, r->id, alias))
+	if (!verb_name_ok(p, r->id, alias) ||
+		!verb_may(p, r->id, RIGHT_MANAGE, alias, NULL))
 		return;
 	g = gather_new(p, r->id);
 	if (!g)

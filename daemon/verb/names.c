@@ -3,6 +3,16 @@
 
 #include "verb/verb.h"
 
+/* Whether somebody holds an alias is told to those who may do something with
+ * it. */
+static bool
+may_know(struct peer *p, uint64_t id, const char *alias)
+{
+	return rights_some(p->rights, RIGHT_POST, alias) ||
+	       rights_some(p->rights, RIGHT_CALL, alias) ||
+	       verb_may(p, id, RIGHT_SEE, alias, NULL);
+}
+
 void
 verb_resolve(struct peer *p, const Eventd__V1__Request *r)
 {
@@ -11,7 +21,8 @@ verb_resolve(struct peer *p, const Eventd__V1__Request *r)
 	char text[VERB_TEXT_MAX] = "";
 	int status;
 
-	if (!verb_name_ok(p, r->id, r->resolve->alias))
+	if (!verb_name_ok(p, r->id, r->resolve->alias) ||
+		!may_know(p, r->id, r->resolve->alias))
 		return;
 	status = p->ops->resolve(
 		p, r->resolve->alias, &resolved.ref, text, sizeof(text));
@@ -28,7 +39,8 @@ verb_resolve(struct peer *p, const Eventd__V1__Request *r)
 void
 verb_bind(struct peer *p, const Eventd__V1__Request *r)
 {
-	if (verb_is_open(p, r->id) && verb_name_ok(p, r->id, r->bind->alias))
+	if (verb_is_open(p, r->id) && verb_name_ok(p, r->id, r->bind->alias) &&
+		verb_may(p, r->id, RIGHT_BIND, r->bind->alias, NULL))
 		p->ops->bind(p, r->id, r->bind);
 }
 

@@ -135,7 +135,8 @@ page_visit(struct gather *g, struct sched *s)
 		slot < g->args[ARG_END]; slot++) {
 		struct session *t = session_at(s->kernel, slot);
 
-		if (!t || !atomic_load(&t->id) || atomic_load(&t->home) != s)
+		if (!t || !atomic_load(&t->id) || atomic_load(&t->home) != s ||
+			!gather_sees(g, t))
 			continue;
 		/* a slot may have been used again since another told of it */
 		if (report->n_sessions == PROFILE_PAGE || !put_session(g, s, t))
@@ -164,12 +165,15 @@ request_ok(struct peer *p, uint64_t id, const Eventd__V1__Profile *want)
 {
 	if (want->alias[0] && !verb_name_ok(p, id, want->alias))
 		return false;
+	if (want->alias[0] && !verb_may(p, id, RIGHT_SEE, want->alias, NULL))
+		return false;
 	if (want->alias[0] && want->reset) {
 		verb_refuse(p, id, EVD_STATUS_INVALID,
 			"figures are reset for all sessions at once");
 		return false;
 	}
-	return (!want->set && !want->reset) || verb_may_manage(p, id);
+	return (!want->set && !want->reset) ||
+	       verb_may(p, id, RIGHT_MANAGE, want->alias, NULL);
 }
 
 static bool

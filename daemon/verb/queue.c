@@ -59,16 +59,11 @@ find(struct gather *g, struct sched *s)
 static struct session *
 find_to_manage(struct gather *g, struct sched *s)
 {
-	const struct inspection *in = g->out;
 	struct session *t = find(g, s);
 
 	if (!t || may_manage(g, t))
 		return t;
-	g->status = EVD_STATUS_DENIED;
-	snprintf(g->text, sizeof(g->text),
-		"uid %u may not manage the mailbox of '%s', only root, the "
-		"user of eventd and who has bound it may",
-		(unsigned)in->uid, g->name);
+	g->denied = 1 + RIGHT_MANAGE;
 	return NULL;
 }
 
@@ -80,7 +75,8 @@ ask(struct peer *p, uint64_t id, const char *alias,
 	struct inspection *in;
 	struct gather *g;
 
-	if (!verb_name_ok(p, id, alias))
+	if (!verb_name_ok(p, id, alias) ||
+		!verb_may(p, id, RIGHT_SEE, alias, NULL))
 		return NULL;
 	g = gather_new(p, id);
 	if (!g)
@@ -92,7 +88,7 @@ ask(struct peer *p, uint64_t id, const char *alias,
 	}
 	in->gather = g;
 	in->uid = p->uid;
-	in->manager = verb_is_manager(p);
+	in->manager = rights_may(p->rights, RIGHT_MANAGE, alias, NULL);
 	eventd__v1__queue_page__init(&in->page);
 	eventd__v1__queue_changed__init(&in->changed);
 	g->out = in;
@@ -364,7 +360,8 @@ verb_queue_move(struct peer *p, const Eventd__V1__Request *r)
 	struct gather *g;
 	struct inspection *in;
 
-	if (!verb_name_ok(p, r->id, want->to))
+	if (!verb_name_ok(p, r->id, want->to) ||
+		!verb_may(p, r->id, RIGHT_POST, want->to, NULL))
 		return;
 	g = ask(p, r->id, want->alias, move_visit);
 	if (!g)

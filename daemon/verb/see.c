@@ -181,6 +181,7 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 	info->counters->queued = t->box.n;
 	put_aside(info, t);
 	put_ties(info, t->ties);
+	info->denied = atomic_load_explicit(&t->denied, memory_order_relaxed);
 	info->counters->delayed = t->n_timers;
 	return info;
 }
@@ -227,7 +228,7 @@ list_visit(struct gather *g, struct sched *s)
 		Eventd__V1__SessionInfo *info;
 
 		if (!t || !atomic_load(&t->id) || atomic_load(&t->home) != s ||
-			!is_listed(g, t))
+			!is_listed(g, t) || !gather_sees(g, t))
 			continue;
 		/* a slot may have been used again on this scheduler since
 		 * another told of it */
@@ -391,6 +392,7 @@ daemon_finish(struct gather *g)
 	d->budget = k->limits.budget;
 	d->turn_budget = k->limits.turn_budget;
 	d->state = (char *)(atomic_load(&k->stopping) ? "stopping" : "running");
+	d->denied = atomic_load(&shared->denied);
 	d->late_replies = atomic_load(&k->late_replies);
 }
 
@@ -441,7 +443,8 @@ verb_status(struct peer *p, const Eventd__V1__Request *r)
 	Eventd__V1__StatusReport *report;
 	struct gather *g;
 
-	if (alias[0] && !verb_name_ok(p, r->id, alias))
+	if (alias[0] && (!verb_name_ok(p, r->id, alias) ||
+				!verb_may(p, r->id, RIGHT_SEE, alias, NULL)))
 		return;
 	g = gather_new(p, r->id);
 	if (!g)

@@ -362,7 +362,11 @@ timer_info(struct gather *g, struct sched *s, const struct delay *delay)
 static bool
 is_wanted(const struct gather *g, struct sched *s, const struct delay *delay)
 {
-	return !g->name[0] || !strcmp(target_name(s, delay), g->name);
+	const char *name = target_name(s, delay);
+
+	if (g->name[0] && strcmp(name, g->name) != 0)
+		return false;
+	return rights_may(g->rights, RIGHT_SEE, name, NULL);
 }
 
 /* args: after, limit, how many to look at yet; out: Eventd__V1__TimerList */
@@ -403,7 +407,9 @@ verb_timers(struct peer *p, const Eventd__V1__Request *r)
 	Eventd__V1__TimerInfo **timers;
 	struct gather *g;
 
-	if (want->alias[0] && !verb_name_ok(p, r->id, want->alias))
+	if (want->alias[0] &&
+		(!verb_name_ok(p, r->id, want->alias) ||
+			!verb_may(p, r->id, RIGHT_SEE, want->alias, NULL)))
 		return;
 	g = gather_new(p, r->id);
 	if (!g)

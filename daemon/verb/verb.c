@@ -1,9 +1,11 @@
 #include "verb/verb.h"
 
-#include <stdio.h>
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "envelope.h"
+#include "kernel/alias.h"
 
 void
 verb_refuse(struct peer *p, uint64_t id, int status, const char *text)
@@ -37,24 +39,48 @@ verb_name_ok(struct peer *p, uint64_t id, const char *alias)
 	return false;
 }
 
-bool
-verb_is_manager(const struct peer *p)
+int
+peer_deny(struct peer *p, enum right right, const char *alias,
+	const char *event, char *text, size_t size)
 {
-	return p->uid == 0 || p->uid == p->shared->owner;
+	struct sched *s = atomic_load(&p->session->home);
+	struct verdict v = rights_ask(p->rights, right, alias, event);
+	struct session *t = session_find(s->kernel,
+		alias_holder(&s->kernel->aliases, alias, strlen(alias)));
+
+	rights_explain(p->rights, &v, text, size);
+	atomic_fetch_add_explicit(&p->shared->denied, 1, memory_order_relaxed);
+	if (v.rule)
+		atomic_fetch_add_explicit(
+			&v.rule->refused, 1, memory_order_relaxed);
+	if (t)
+		atomic_fetch_add_explicit(&t->denied, 1, memory_order_relaxed);
+	log_warn("policy.denied",
+		"conn=%" PRIu64 " uid=%u pid=%d right=%s alias=%s event=%s "
+		"rule=%s:%u",
+		p->session->id, (unsigned)p->uid, (int)p->pid,
+		right_words[right], alias, event ? event : "",
+		v.rule ? v.rule->file : "default", v.rule ? v.rule->line : 0);
+	return EVD_STATUS_DENIED;
+}
+
+bool
+verb_may(struct peer *p, uint64_t id, enum right right, const char *alias,
+	const char *event)
+{
+	char text[VERB_TEXT_MAX];
+
+	if (rights_may(p->rights, right, alias, event))
+		return true;
+	verb_refuse(p, id,
+		peer_deny(p, right, alias, event, text, sizeof(text)), text);
+	return false;
 }
 
 bool
 verb_may_manage(struct peer *p, uint64_t id)
 {
-	char text[VERB_TEXT_MAX];
-
-	if (verb_is_manager(p))
-		return true;
-	snprintf(text, sizeof(text),
-		"uid %u may not manage the daemon, only root and uid %u may",
-		(unsigned)p->uid, (unsigned)p->shared->owner);
-	verb_refuse(p, id, EVD_STATUS_DENIED, text);
-	return false;
+	return verb_may(p, id, RIGHT_MANAGE, "", NULL);
 }
 
 void
@@ -97,6 +123,8 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 		ROW(PING, verb_ping),
 		ROW(RESTART, verb_restart),
 		ROW(CANCEL_CALL, verb_cancel_call),
+		ROW(POLICY, verb_policy),
+		ROW(POLICY_EXPLAIN, verb_policy_explain),
 		ROW(PROFILE, verb_profile),
 		ROW(SPAWN, verb_spawn),
 		ROW(STOP, verb_stop),

@@ -11,6 +11,7 @@
 #include "eventd.pb-c.h"
 #include "eventd/status.h"
 #include "kernel/sched.h"
+#include "policy/rights.h"
 
 struct daemon_ops;
 struct peer;
@@ -29,6 +30,8 @@ struct peer_ops {
 	void (*unbind)(struct peer *p, uint64_t id, uint64_t binding);
 	/* The client behind a session of this loop; false: there is none. */
 	bool (*behind)(struct session *s, struct peer_face *face);
+	/* The rights of a client of this loop whose process is @pid; NULL. */
+	struct rights *(*rights_of)(struct sched *s, pid_t pid);
 };
 
 /* A peer as others see it, on whatever loop. */
@@ -45,9 +48,10 @@ struct peer {
 	unsigned n_requests;     /* to be answered later */
 	struct session *session; /* of the connection */
 	uid_t uid;
-	pid_t pid;        /* for display */
-	const char *name; /* from Hello; "" if none */
-	const struct peer_shared *shared;
+	pid_t pid;             /* for display: it may be another's by now */
+	const char *name;      /* from Hello; "" if none */
+	struct rights *rights; /* by its credentials; a reference */
+	struct peer_shared *shared;
 	struct will *will; /* what it leaves, or NULL */
 	bool goodbye;      /* it has said that it goes */
 };
@@ -60,6 +64,7 @@ struct peer_shared {
 	uid_t owner; /* may manage, as root may */
 	uint64_t started_wall_ns;
 	_Atomic uint32_t n_connections;
+	_Atomic uint64_t denied; /* requests that were refused by policy */
 };
 
 /* Carry out @request, which is borrowed. */
@@ -81,10 +86,16 @@ void verb_refuse(struct peer *p, uint64_t id, int status, const char *text);
 bool verb_is_open(struct peer *p, uint64_t id);
 /* The alias is a valid name; else an answer has been sent. */
 bool verb_name_ok(struct peer *p, uint64_t id, const char *alias);
-/* Root and the user that eventd runs as may. */
-bool verb_is_manager(const struct peer *p);
-/* The same; else an answer has been sent. */
+/* It may do @right to @alias, with @event or NULL; else that has been counted
+ * and logged, and an answer has been sent. */
+bool verb_may(struct peer *p, uint64_t id, enum right right, const char *alias,
+	const char *event);
+/* verb_may() manage the daemon as a whole. */
 bool verb_may_manage(struct peer *p, uint64_t id);
+/* Count and log that it may not; why goes to @text. Returns
+ * EVD_STATUS_DENIED. */
+int peer_deny(struct peer *p, enum right right, const char *alias,
+	const char *event, char *text, size_t size);
 
 void verb_resolve(struct peer *p, const Eventd__V1__Request *r);
 void verb_bind(struct peer *p, const Eventd__V1__Request *r);
@@ -105,6 +116,8 @@ void verb_list(struct peer *p, const Eventd__V1__Request *r);
 void verb_status(struct peer *p, const Eventd__V1__Request *r);
 void verb_reload(struct peer *p, const Eventd__V1__Request *r);
 void verb_restart(struct peer *p, const Eventd__V1__Request *r);
+void verb_policy(struct peer *p, const Eventd__V1__Request *r);
+void verb_policy_explain(struct peer *p, const Eventd__V1__Request *r);
 void verb_profile(struct peer *p, const Eventd__V1__Request *r);
 void verb_spawn(struct peer *p, const Eventd__V1__Request *r);
 void verb_stop(struct peer *p, const Eventd__V1__Request *r);

@@ -11,7 +11,7 @@
 #include "kernel/dead.h"
 #include "kernel/names.h"
 #include "kernel/tie.h"
-#include "verb/verb.h"
+#include "verb/gather.h"
 
 static struct sched *
 sched_of(const struct peer *p)
@@ -30,7 +30,8 @@ verb_wait(struct peer *p, const Eventd__V1__Request *r)
 	char text[VERB_TEXT_MAX];
 	int e;
 
-	if (!verb_is_open(p, r->id) || !verb_name_ok(p, r->id, alias))
+	if (!verb_is_open(p, r->id) || !verb_name_ok(p, r->id, alias) ||
+		!verb_may(p, r->id, RIGHT_WATCH, alias, NULL))
 		return;
 	if (!ms)
 		ms = sched_of(p)->kernel->limits.call_timeout_ms;
@@ -80,6 +81,49 @@ answer_watched(struct peer *p, uint64_t id, int r, uint64_t number)
 	p->ops->respond(p, &response);
 }
 
+/* By its number: its names decide, and its home knows them. */
+static bool
+watch_visit(struct gather *g, struct sched *s)
+{
+	struct session *t = session_find(s->kernel, g->only);
+	const struct alias *a =
+		t && atomic_load(&t->home) == s ? t->aliases : NULL;
+	bool may = !a && rights_may(g->rights, RIGHT_WATCH, "", NULL);
+
+	for (; a && !may; a = a->sibling) {
+		may = rights_may(g->rights, RIGHT_WATCH, a->name, NULL);
+		strcpy(g->name, a->name);
+	}
+	if (!may)
+		g->denied = 1 + RIGHT_WATCH;
+	return false;
+}
+
+static void
+watch_finish(struct gather *g)
+{
+	struct tie_init init = {.session = g->only};
+	uint64_t number = 0;
+	int e;
+
+	g->is_answered = true;
+	e = tie_make(g->peer->session, &init, &number);
+	answer_watched(g->peer, g->request, e, number);
+}
+
+static void
+watch_asked(struct peer *p, uint64_t id, uint64_t session)
+{
+	struct gather *g = gather_new(p, id);
+
+	if (!g)
+		return;
+	g->only = session;
+	g->visit = watch_visit;
+	g->finish = watch_finish;
+	gather_start(g, sched_of(p));
+}
+
 void
 verb_watch(struct peer *p, const Eventd__V1__Request *r)
 {
@@ -94,11 +138,15 @@ verb_watch(struct peer *p, const Eventd__V1__Request *r)
 	if (watch->link && !verb_may_manage(p, r->id))
 		return;
 	if (watch->alias[0]) {
-		if (!verb_name_ok(p, r->id, watch->alias))
+		if (!verb_name_ok(p, r->id, watch->alias) ||
+			!verb_may(p, r->id, RIGHT_WATCH, watch->alias, NULL))
 			return;
 		init.alias = watch->alias;
 		init.session = alias_holder(&sched_of(p)->kernel->aliases,
 			watch->alias, strlen(watch->alias));
+	} else if (!(p->rights->open & 1 << RIGHT_WATCH)) {
+		watch_asked(p, r->id, watch->session);
+		return;
 	}
 	/* A client is told of the end of the other; it does not fail. */
 	e = watch->link ? ties_trap(p->session, true) : 0;
@@ -209,6 +257,8 @@ verb_will(struct peer *p, const Eventd__V1__Request *r)
 	}
 	if (!verb_name_ok(p, r->id, w->alias))
 		return;
+	if (!verb_may(p, r->id, RIGHT_POST, w->alias, w->event))
+		return;
 	status = will_check(p, w, text, sizeof(text));
 	if (!status)
 		status = will_set(p, w);
@@ -231,7 +281,9 @@ verb_execute_will(struct peer *p)
 	struct msg *m;
 	int r;
 
-	if (!will || atomic_load(&s->kernel->stopping)) {
+	if (!will || atomic_load(&s->kernel->stopping) ||
+		!rights_may(p->rights, RIGHT_POST, will->alias->name,
+			will->m->event)) {
 		will_free(p);
 		return;
 	}

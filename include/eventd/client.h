@@ -783,5 +783,6 @@ EVD_API int evd_status_from_errno(int err);
 }
 #endif
 
+#include <eventd/access.h>
 #include <eventd/look.h>
 #include <eventd/queue.h>

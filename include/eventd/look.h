@@ -114,6 +114,8 @@ EVD_API const char *evd_session_peer(const struct evd_session *s);
 EVD_API const char *evd_session_origin(const struct evd_session *s);
 /* Of the file, or of what it was spawned from; "" if of a client. */
 EVD_API const char *evd_session_name(const struct evd_session *s);
+/* Requests for its aliases that were refused by policy. */
+EVD_API uint64_t evd_session_denied(const struct evd_session *s);
 /* Id of the session that spawned it, or of its group; 0: none. */
 EVD_API uint64_t evd_session_parent(const struct evd_session *s);
 EVD_API uint64_t evd_session_children(const struct evd_session *s);
@@ -162,6 +164,8 @@ EVD_API uint64_t evd_daemon_dead_letter_bytes(const struct evd_daemon *d);
 EVD_API uint64_t evd_daemon_dead_letters_ever(const struct evd_daemon *d);
 EVD_API uint64_t evd_daemon_dead_letters_forgotten(const struct evd_daemon *d);
 EVD_API uint64_t evd_daemon_late_replies(const struct evd_daemon *d);
+/* Requests that were refused by policy. */
+EVD_API uint64_t evd_daemon_denied(const struct evd_daemon *d);
 /* Budget= and TurnBudget=. */
 EVD_API uint32_t evd_daemon_budget(const struct evd_daemon *d);
 EVD_API uint32_t evd_daemon_turn_budget(const struct evd_daemon *d);

@@ -449,7 +449,7 @@ class EveryVerb(ctl.TestCase):
         "spawn": ["--script", "SCRIPT", "--alias", "spawned"],
         "stop": ["spawned"],
         "tree": [],
-        "queue": ["list"], "dead": ["list"],
+        "queue": ["list"], "dead": ["list"], "policy": ["show"],
         "ping": [], "version": [],
         "completion": ["bash"],
         "help": [],

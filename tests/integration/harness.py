@@ -105,7 +105,8 @@ class Client:
 
     VERBS = {"resolve": 2, "bind": 3, "unbind": 4, "delay": 5, "cancel": 6,
              "list": 7, "status": 8, "timers": 9, "reload": 10, "ping": 11,
-             "restart": 12}
+             "restart": 12, "wait": 13, "watch": 14, "watch_names": 16,
+             "will": 17}
 
     def __init__(self, path, hello=True):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -230,12 +231,23 @@ class Client:
         self.until(lambda: number in self.replies)
         return self.replies.pop(number)
 
+    def post_ref(self, ref, event, payload=b""):
+        """Posts to a resolved alias and waits; the status."""
+        self.seq += 1
+        self.send((1, message((1, ref), (3, event), (4, payload),
+                              (5, self.seq))))
+        seq = self.seq
+        self.until(lambda: self.settled(seq))
+        return self.failures.get(seq, (0, ""))[0]
+
     def request(self, verb, *body):
         """One verb; the decoded Response: 2 status, 3 text, 4.. results."""
+        return self.request_number(self.VERBS[verb], *body)
+
+    def request_number(self, verb, *body):
         self.number += 1
         number = self.number
-        self.send((7, message((1, number),
-                              (self.VERBS[verb], message(*body)))))
+        self.send((7, message((1, number), (verb, message(*body)))))
         self.until(lambda: number in self.responses)
         return self.responses.pop(number)
 
@@ -404,6 +416,23 @@ class Daemon:
         if hello:
             self.clients[-1].greet()
         return self.clients[-1]
+
+    def open_to_all(self, *lines):
+        """Other users can connect; for tests that are run as root."""
+        os.chmod(self.root, 0o755)
+        return self.configure("SocketMode=0666", *lines)
+
+    def client_as(self, uid, gid=None, groups=(), hello=True):
+        """As client(), of another user; as root alone."""
+        os.setgroups(list(groups))
+        os.setegid(uid if gid is None else gid)
+        os.seteuid(uid)
+        try:
+            return self.client(hello)
+        finally:
+            os.seteuid(0)
+            os.setegid(0)
+            os.setgroups([0])
 
     def eventctl(self, *arguments, **more):
         """Runs eventctl on this daemon; the completed process."""

@@ -297,7 +297,7 @@ class Queue(ctl.TestCase):
             self.ctl("queue", "resume", "count", code=77, **nobody)
         except PermissionError:
             self.skipTest("the other user cannot reach eventctl")
-        self.told("may not manage")
+        self.told("lacks the right 'manage' for 'count'")
         self.ctl("queue", "purge", "--yes", "count", code=77, **nobody)
         self.ctl("queue", "move", "count", "echo", code=77, **nobody)
         self.ctl("dead", "requeue", "--all", code=77, **nobody)

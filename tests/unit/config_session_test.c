@@ -228,7 +228,7 @@ test_wrong_sections_are_told_with_a_hint(void **state)
 	wrong(t, GOOD "[Mialbox]\nMaxEvents=1\n", "4:1",
 		"unknown section [Mialbox]; did you mean [Mailbox]?");
 	wrong(t, GOOD "[Weather]\n", "4:1",
-		"there are Session, Mailbox, Schedule or Params");
+		"there are Session, Mailbox, Schedule, Params or Access");
 	wrong(t, GOOD "[Daemon]\n", "4:1", "belongs in eventd.conf");
 	wrong(t, GOOD "[Params] x\n", "4:1", "alone on its line");
 	wrong(t, GOOD "[Params\n", "4:1", "alone on its line");

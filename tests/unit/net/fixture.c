@@ -245,6 +245,21 @@ rig_conn(struct rig *rig, unsigned loop)
 	return container_of(conns->prev, struct conn, link);
 }
 
+void
+rig_become(struct rig *rig, unsigned loop, uid_t uid, uid_t owner)
+{
+	struct policy *policy = policy_new(owner, false);
+	struct creds creds = {.uid = uid, .gid = uid};
+	struct conn *c = rig_conn(rig, loop);
+
+	assert_non_null(policy);
+	rights_unref(c->peer.rights);
+	c->peer.rights = rights_new(policy, &creds);
+	assert_non_null(c->peer.rights);
+	c->peer.uid = uid;
+	policy_unref(policy);
+}
+
 /* ---- the client's side ------------------------------------------------- */
 
 struct client *

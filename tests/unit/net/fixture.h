@@ -90,6 +90,9 @@ struct client *client_hello(struct rig *rig, unsigned loop);
 void client_free(struct client *c);
 /* The daemon's side of the newest connection on @loop. */
 struct conn *rig_conn(struct rig *rig, unsigned loop);
+/* The same is of the user @uid from now on, with the rights that it has by the
+ * defaults of a daemon whose user is @owner. */
+void rig_become(struct rig *rig, unsigned loop, uid_t uid, uid_t owner);
 
 /* Bytes as they are, turning the loops while they do not fit. */
 void client_write(struct client *c, const void *data, size_t size);

@@ -54,8 +54,7 @@ test_only_some_may_switch(void **state)
 	struct client *c = client_hello(rig, 0);
 	Eventd__V1__Profile want = EVENTD__V1__PROFILE__INIT;
 
-	rig->server.shared.owner = 4321;
-	rig_conn(rig, 0)->peer.uid = 1234; /* as if */
+	rig_become(rig, 0, 1234, 4321);
 	profile(c, &want, EVD_STATUS_OK);
 	want.set = EVENTD__V1__PROFILE_SWITCH__PROFILE_ON;
 	profile(c, &want, EVD_STATUS_DENIED);

@@ -692,19 +692,18 @@ test_only_root_and_the_owner_manage(void **state)
 
 	rig->server.shared.daemon = &host_ops;
 	rig->server.shared.daemon_data = &host;
-	rig->server.shared.owner = 4321;
-	rig_conn(rig, 0)->peer.uid = 1234; /* as if */
+	rig_become(rig, 0, 1234, 4321);
 	restart.alias = (char *)"hosted";
 	client_request(c, &r, EVD_STATUS_DENIED);
 	client_request(c, &s, EVD_STATUS_DENIED);
 	assert_int_equal(host.n_reloads, 0);
 	assert_int_equal(hosted->incarnation, 1);
-	rig_conn(rig, 0)->peer.uid = (uid_t)-1; /* its credentials unknown */
+	rig_become(rig, 0, (uid_t)-1, 4321); /* not known */
 	client_request(c, &r, EVD_STATUS_DENIED);
-	rig_conn(rig, 0)->peer.uid = 4321;
+	rig_become(rig, 0, 4321, 4321);
 	client_request(c, &r, EVD_STATUS_OK);
 	client_request(c, &s, EVD_STATUS_OK);
-	rig_conn(rig, 0)->peer.uid = 0;
+	rig_become(rig, 0, 0, 4321);
 	client_request(c, &r, EVD_STATUS_OK);
 	client_free(c);
 }

@@ -1,0 +1,226 @@
+/* Rights: the rules of the daemon and what they decide. Belongs to the thread
+ * that uses the handle; what is returned to whoever owns it: a struct response
+ * each. */
+#include <errno.h>
+#include <stddef.h>
+
+#include "eventd/access.h"
+#include "internal.h"
+
+static const Eventd__V1__PolicyRules *
+page_pb(const struct evd_policy *page)
+{
+	return ((const struct response *)page)->pb->policy;
+}
+
+static const Eventd__V1__PolicyRule *
+rule_pb(const struct evd_rule *r)
+{
+	return (const Eventd__V1__PolicyRule *)r;
+}
+
+static const Eventd__V1__PolicyVerdict *
+verdict_pb(const struct evd_verdict *v)
+{
+	return ((const struct response *)v)->pb->policy_verdict;
+}
+
+static char *
+text_or_empty(const char *text)
+{
+	return (char *)(uintptr_t)(text ? text : "");
+}
+
+/* ---- rules ------------------------------------------------------------- */
+
+int
+evd_policy_show(struct evd *c, uint64_t after, struct evd_policy **page)
+{
+	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
+	Eventd__V1__PolicyShow show = EVENTD__V1__POLICY_SHOW__INIT;
+
+	EVD_CHECK(c);
+	show.after = after;
+	request.verb_case = EVENTD__V1__REQUEST__VERB_POLICY;
+	request.policy = &show;
+	return evd__request_for(c, &request,
+		EVENTD__V1__RESPONSE__RESULT_POLICY, (struct response **)page);
+}
+
+size_t
+evd_policy_count(const struct evd_policy *page)
+{
+	return page_pb(page)->n_rules;
+}
+
+const struct evd_rule *
+evd_policy_at(const struct evd_policy *page, size_t i)
+{
+	const Eventd__V1__PolicyRules *pb = page_pb(page);
+
+	return i < pb->n_rules ? (const struct evd_rule *)pb->rules[i] : NULL;
+}
+
+uint64_t
+evd_policy_next(const struct evd_policy *page)
+{
+	return page_pb(page)->next;
+}
+
+uint32_t
+evd_policy_owner(const struct evd_policy *page)
+{
+	return page_pb(page)->owner;
+}
+
+bool
+evd_policy_is_own(const struct evd_policy *page)
+{
+	return page_pb(page)->own;
+}
+
+struct evd_policy *
+evd_policy_free(struct evd_policy *page)
+{
+	evd__response_free((struct response *)page);
+	return NULL;
+}
+
+const char *
+evd_rule_alias(const struct evd_rule *r)
+{
+	return rule_pb(r)->alias;
+}
+
+const char *
+evd_rule_event(const struct evd_rule *r)
+{
+	return rule_pb(r)->event;
+}
+
+const char *
+evd_rule_right(const struct evd_rule *r)
+{
+	return rule_pb(r)->right;
+}
+
+const char *
+evd_rule_words(const struct evd_rule *r)
+{
+	return rule_pb(r)->words;
+}
+
+const char *
+evd_rule_file(const struct evd_rule *r)
+{
+	return rule_pb(r)->file;
+}
+
+uint32_t
+evd_rule_line(const struct evd_rule *r)
+{
+	return rule_pb(r)->line;
+}
+
+uint64_t
+evd_rule_denied(const struct evd_rule *r)
+{
+	return rule_pb(r)->denied;
+}
+
+int
+evd_rule_who(const struct evd_rule *r, size_t i, struct evd_who *who)
+{
+	const Eventd__V1__PolicyRule *pb = rule_pb(r);
+
+	if (i >= pb->n_who)
+		return -ENOENT;
+	*who = (struct evd_who){
+		.kind = pb->who[i]->kind,
+		.id = pb->who[i]->id,
+		.unit = pb->who[i]->unit,
+		.deny = pb->who[i]->deny,
+	};
+	return 0;
+}
+
+/* ---- verdicts ---------------------------------------------------------- */
+
+int
+evd_policy_explain(struct evd *c, const struct evd_subject *subject,
+	const char *right, const char *alias, const char *event,
+	struct evd_verdict **out)
+{
+	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
+	Eventd__V1__PolicyExplain ask = EVENTD__V1__POLICY_EXPLAIN__INIT;
+
+	EVD_CHECK(c);
+	ask.pid = subject->pid;
+	ask.uid = subject->uid;
+	ask.gid = subject->gid;
+	ask.groups = (uint32_t *)(uintptr_t)subject->groups;
+	ask.n_groups = subject->n_groups;
+	ask.unit = text_or_empty(subject->unit);
+	ask.right = text_or_empty(right);
+	ask.alias = text_or_empty(alias);
+	ask.event = text_or_empty(event);
+	request.verb_case = EVENTD__V1__REQUEST__VERB_POLICY_EXPLAIN;
+	request.policy_explain = &ask;
+	return evd__request_for(c, &request,
+		EVENTD__V1__RESPONSE__RESULT_POLICY_VERDICT,
+		(struct response **)out);
+}
+
+bool
+evd_verdict_allowed(const struct evd_verdict *v)
+{
+	return verdict_pb(v)->allowed;
+}
+
+const struct evd_rule *
+evd_verdict_rule(const struct evd_verdict *v)
+{
+	return (const struct evd_rule *)verdict_pb(v)->rule;
+}
+
+const char *
+evd_verdict_text(const struct evd_verdict *v)
+{
+	return verdict_pb(v)->text;
+}
+
+uint32_t
+evd_verdict_uid(const struct evd_verdict *v)
+{
+	return verdict_pb(v)->uid;
+}
+
+uint32_t
+evd_verdict_gid(const struct evd_verdict *v)
+{
+	return verdict_pb(v)->gid;
+}
+
+int
+evd_verdict_group(const struct evd_verdict *v, size_t i, uint32_t *gid)
+{
+	const Eventd__V1__PolicyVerdict *pb = verdict_pb(v);
+
+	if (i >= pb->n_groups)
+		return -ENOENT;
+	*gid = pb->groups[i];
+	return 0;
+}
+
+const char *
+evd_verdict_unit(const struct evd_verdict *v)
+{
+	return verdict_pb(v)->unit;
+}
+
+struct evd_verdict *
+evd_verdict_free(struct evd_verdict *v)
+{
+	evd__response_free((struct response *)v);
+	return NULL;
+}

@@ -1,0 +1,110 @@
+/* Access of a connection: who is at its other end, and what that may do. What
+ * it may do to an alias that it refers to by number is kept with the number, so
+ * that a post costs one test. The thread of its loop. See conn.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "net/conn.h"
+
+/* ---- who it is ----------------------------------------------------------- */
+
+int
+conn_identify(struct conn *c)
+{
+	struct net *net = c->net;
+	struct creds creds;
+	int r = creds_read(&creds, c->fd, net->policy->units, &c->peer.pid);
+
+	if (r)
+		return err_pass(r);
+	c->peer.uid = creds.uid;
+	c->peer.rights = rights_cached(&net->rights, net->policy, &creds);
+	creds_deinit(&creds);
+	return c->peer.rights ? 0 : err_raise(-ENOMEM);
+}
+
+struct rights *
+conn_rights_of(struct sched *s, pid_t pid)
+{
+	const struct net *net = loop_of(s)->net;
+
+	LIST_FOREACH (node, &net->conns) {
+		const struct conn *c = container_of(node, struct conn, link);
+
+		if (c->peer.pid == pid && c->state < CONN_ENDING)
+			return rights_ref(c->peer.rights);
+	}
+	return NULL;
+}
+
+/* ---- another policy ------------------------------------------------------ */
+
+/* Its unit, if only now some rule asks for it; else as it was. */
+static struct rights *
+rights_now(struct conn *c)
+{
+	struct net *net = c->net;
+	const struct creds *old = &c->peer.rights->creds;
+	struct creds creds;
+	struct rights *rights;
+	pid_t pid;
+
+	if (!net->policy->units || old->unit)
+		return rights_cached(&net->rights, net->policy, old);
+	if (creds_read(&creds, c->fd, true, &pid))
+		return NULL;
+	rights = rights_cached(&net->rights, net->policy, &creds);
+	creds_deinit(&creds);
+	return rights;
+}
+
+void
+net_set_policy(struct net *net, struct policy *policy)
+{
+	if (net->policy == policy)
+		return;
+	policy_unref(net->policy);
+	net->policy = policy_ref(policy);
+	LIST_FOREACH (node, &net->conns) {
+		struct conn *c = container_of(node, struct conn, link);
+		struct rights *rights = rights_now(c);
+
+		free(c->refs_may);
+		c->refs_may = NULL;
+		if (!rights) { /* none of the old ones, then */
+			conn_close(c, "out of memory for its rights");
+			continue;
+		}
+		rights_unref(c->peer.rights);
+		c->peer.rights = rights;
+	}
+	rights_cache_prune(&net->rights);
+}
+
+/* ---- posts and calls ----------------------------------------------------- */
+
+static bool
+refs_may_make(struct conn *c)
+{
+	if (!c->refs_may)
+		c->refs_may = calloc(c->refs_room, 1);
+	return c->refs_may;
+}
+
+bool
+conn_may_send(struct conn *c, enum right right, uint64_t ref, const char *alias,
+	const char *event)
+{
+	uint8_t bit = (uint8_t)(1 << right);
+
+	if (!ref || !refs_may_make(c))
+		return rights_may(c->peer.rights, right, alias, event);
+	if (c->refs_may[ref - 1] & bit)
+		return true;
+	if (rights_cover(c->peer.rights, right, alias)) {
+		c->refs_may[ref - 1] |= bit;
+		return true;
+	}
+	return rights_may(c->peer.rights, right, alias, event);
+}
