@@ -13,6 +13,7 @@
 #include "config_life.h"
 #include "config_session.h"
 #include "config_value.h"
+#include "coro/stacks.h"
 #include "policy/policy.h"
 #include "proto/envelope.h"
 
@@ -119,6 +120,8 @@ static const struct config_key daemon_keys[] = {
 		.max = HOUR_MS),
 	KEY_IN("Store", "OnCorrupt", config_set_word, store_refuse,
 		.words = corrupt_words),
+	SIZE("CoroutineStack", coroutine_stack, CORO_STACK_MIN, CORO_STACK_MAX),
+	COUNT("CoroutineStacks", coroutine_stacks, 0, 10000000),
 };
 
 enum { N_DAEMON_KEYS = sizeof(daemon_keys) / sizeof(*daemon_keys) };
@@ -176,6 +179,8 @@ config_new(void)
 	c->window_posts = 16384;
 	c->window_bytes = 8 << 20;
 	c->stop_timeout_ms = 5000;
+	c->coroutine_stack = CORO_STACK_SIZE;
+	c->coroutine_stacks = CORO_STACKS_KEEP;
 	return c;
 }
 

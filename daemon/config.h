@@ -48,7 +48,9 @@ struct config {
 	uint32_t window_posts;
 	uint64_t window_bytes;
 	uint32_t stop_timeout_ms;
-	char *sessions_dir; /* SessionsDirectory=, or NULL */
+	uint64_t coroutine_stack;  /* bytes of one */
+	uint32_t coroutine_stacks; /* that are kept when free */
+	char *sessions_dir;        /* SessionsDirectory=, or NULL */
 	/* [Store] */
 	char *store_path;       /* Path=; NULL: by default */
 	uint64_t store_max;     /* bytes; 0: as the disk allows */

@@ -71,6 +71,7 @@ config_session_digest(const struct session_spec *spec)
 	d = config_digest_number(d, spec->restart_window_ms);
 	d = config_digest_number(d, spec->memory_max);
 	d = config_digest_number(d, spec->handler_ms);
+	d = config_digest_number(d, spec->concurrency);
 	d = config_digest_number(d, spec->if_taken);
 	d = config_digest_number(d, spec->allow_replace);
 	d = config_digest_number(d, spec->manage_others);
@@ -458,6 +459,8 @@ static const struct config_key keys[] = {
 		FIELD(memory_max, 0, UINT64_C(1) << 40)),
 	KEY("Session", "HandlerTimeout", set_span,
 		FIELD(handler_ms, 0, DAY_MS)),
+	KEY("Session", "Concurrency", set_count,
+		FIELD(concurrency, 1, SPEC_CONCURRENCY_MAX)),
 	KEY("Session", "Loop", set_loop, .width = 4),
 	KEY("Mailbox", "MaxEvents", set_count, FIELD(max_events, 1, 100000000)),
 	KEY("Mailbox", "MaxBytes", set_size,

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "census.h"
+#include "coro/stacks.h"
 #include "describe.h"
 #include "durable.h"
 #include "eventd/version.h"
@@ -609,6 +610,18 @@ failed(int status, int error, const char *reason)
 	return status;
 }
 
+static void
+coroutines_init(const struct config *config)
+{
+	int r = coro_setup(&(struct coro_settings){
+		.stack_size = config->coroutine_stack,
+		.keep = config->coroutine_stacks,
+	});
+
+	if (r) /* a daemon before in the same process: its stacks are there */
+		log_debug("daemon.coroutines", "errno=%d", -r);
+}
+
 /* What is made before threads run and is not undone: the process ends. */
 static int
 daemon_init(struct daemon *d, const struct config_source *source,
@@ -620,6 +633,7 @@ daemon_init(struct daemon *d, const struct config_source *source,
 	if (r)
 		return failed(DAEMON_EXIT_SOCKET, -r, why);
 	d->n_loops = config->loops;
+	coroutines_init(config);
 	r = kernel_init(&d->kernel, &config->limits, &clock_system);
 	if (!r) {
 		server_set_up(d, config);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "kernel/await.h"
 #include "kernel/sched.h"
 
 struct aside *
@@ -313,5 +314,7 @@ session_unstash(struct session *t)
 
 	if (n && t->run == SESSION_IDLE)
 		sched_enqueue(atomic_load(&t->home), t);
+	if (n && (t->box_bits & BOX_AWAITS))
+		await_again(t);
 	return n;
 }

@@ -26,6 +26,7 @@ struct mailbox_cursor {
 };
 
 struct aside;
+struct await;
 
 /* Events that its overflow dropped and that its session is not told of yet. */
 struct mailbox_gap {
@@ -41,6 +42,7 @@ struct mailbox_rare {
 	uint32_t n_stashed;
 	struct aside *aside; /* its session's, see aside.h; or NULL */
 	struct mailbox_gap gap;
+	struct await *awaits; /* of its session's handlers, see await.h */
 };
 
 struct mailbox {

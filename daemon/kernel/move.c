@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "kernel/aside.h"
+#include "kernel/await.h"
 #include "kernel/queue.h"
 
 enum { BATCH_MAX = 1000 };
@@ -132,6 +133,8 @@ take_in(struct queue_move *move, struct sched *s, struct session *to)
 	}
 	if (to->box_bits & BOX_WATER)
 		queue_rise(s, to);
+	if (to->box_bits & BOX_AWAITS)
+		await_again(to);
 	sched_enqueue(s, to);
 }
 

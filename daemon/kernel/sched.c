@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/await.h"
 #include "kernel/dead.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
@@ -387,6 +388,8 @@ sched_admitted(struct sched *s, struct session *t, struct msg *m)
 		s->counters.accepted++;
 	if (t->box_bits & BOX_WATER)
 		queue_rise(s, t);
+	if (t->box_bits & BOX_AWAITS)
+		await_arrived(s, t, m);
 	sched_settle_level(s, m, MSG_LEVEL_ACCEPTED);
 }
 
@@ -397,7 +400,7 @@ take_in(struct sched *s, struct session *t, struct msg *m)
 	if (t->run == SESSION_IDLE && !t->queued)
 		sched_enqueue(s, t);
 	if ((m->flags & (MSG_EXTRA | MSG_DELAYED | MSG_ACK)) ||
-		(t->box_bits & BOX_WATER)) {
+		(t->box_bits & BOX_TOLD)) {
 		sched_admitted(s, t, m); /* last: its poster may stop @t */
 		return;
 	}

@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/await.h"
 #include "kernel/claim.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
@@ -263,9 +264,12 @@ goes_on(const struct session *s)
 static int
 run_events(struct sched *sched, struct session *s)
 {
-	int budget = s->retries ? 1 : (int)sched->kernel->limits.budget, n = 0;
+	int budget = (int)sched->kernel->limits.budget, n = 0;
 	struct msg *m;
 
+	/* One at a time: those that come meanwhile may be awaited. */
+	if (s->retries || (s->box_bits & BOX_AWAITS))
+		budget = 1;
 	s->run = SESSION_RUNNING;
 	while (n < budget && (m = mailbox_take(&s->box))) {
 		run_one(sched, s, m);
@@ -290,7 +294,7 @@ is_ready(const struct session *s)
 static bool
 has_more(const struct session *s)
 {
-	if (s->control.tail && s->begun)
+	if ((s->control.tail && s->begun) || await_has_more(s))
 		return true;
 	if (!is_ready(s))
 		return false;
@@ -298,12 +302,12 @@ has_more(const struct session *s)
 	       (s->box.admitted.head && !(s->box_bits & BOX_HELD));
 }
 
-/* Nothing is to be seen to but events. */
+/* Nothing goes before events. */
 static inline bool
-is_plain(const struct session *s)
+may_begin(const struct session *s)
 {
 	return is_ready(s) && !s->exiting && !is_called(s) &&
-	       !(s->box_bits & BOX_HELD);
+	       !(s->box_bits & BOX_HELD) && !await_has_more(s);
 }
 
 /* What there is but plain events. */
@@ -320,7 +324,9 @@ run_special(struct sched *sched, struct session *s)
 		n += run_control(sched, s);
 	if (s->notices.tail && is_ready(s))
 		n += run_notices(sched, s);
-	if (is_plain(s)) {
+	if (s->box_bits & BOX_AWAITS)
+		n += await_run(sched, s);
+	if (may_begin(s)) {
 		bool retries = s->retries;
 
 		n += run_events(sched, s);

@@ -18,6 +18,7 @@
 #include "kernel/spec.h"
 #include "kernel/timers.h"
 
+struct await;
 struct call;
 struct journal;
 struct kin;
@@ -78,6 +79,8 @@ struct session_ops {
 	bool (*owes)(const struct session *s);
 	/* It may be given a `_gap`: what its overflow dropped. */
 	bool gaps;
+	/* The event @m that @a waited for, which is over; as LEASED. */
+	void (*awaited)(struct session *s, struct await *a, struct msg *m);
 	/* Children outlive the state: stop() sees to them. */
 	bool keeps_children;
 };
@@ -118,9 +121,11 @@ enum session_box {
 	BOX_MOVING = 2, /* some are on their way to another; see queue_move() */
 	BOX_WATER = 4,  /* has marks */
 	BOX_ABOVE = 8,  /* was filled to the high one, and not emptied since */
-	BOX_CHOOSY = 16, /* its spec says more than Overflow=block */
+	BOX_CHOOSY = 16,  /* its spec says more than Overflow=block */
 	BOX_DURABLE = 32, /* has a journal */
+	BOX_AWAITS = 64,  /* a handler waits for one of its events */
 	BOX_HELD = BOX_PAUSED | BOX_MOVING,
+	BOX_TOLD = BOX_WATER | BOX_AWAITS, /* what comes is told */
 };
 
 struct counters {

@@ -25,6 +25,7 @@ spec_new(void)
 	spec->restart_window_ms = SPEC_RESTART_WINDOW_MS;
 	spec->memory_max = SPEC_MEMORY_MAX;
 	spec->handler_ms = SPEC_HANDLER_MS;
+	spec->concurrency = 1;
 	spec->loop = -1;
 	spec->misfire = DELAY_ONCE;
 	return spec;
@@ -291,6 +292,7 @@ spec_inherit(struct session_spec *spec, const struct session_spec *from)
 	spec->restart_window_ms = from->restart_window_ms;
 	spec->memory_max = from->memory_max;
 	spec->handler_ms = from->handler_ms;
+	spec->concurrency = from->concurrency;
 	spec->max_attempts = from->max_attempts;
 	return spec_copy_mailbox(spec, from);
 }

@@ -80,6 +80,7 @@ struct session_spec {
 	uint64_t restart_window_ms;
 	uint64_t memory_max; /* bytes of a Lua state; 0: none */
 	uint32_t handler_ms; /* one handler's longest run; 0: none */
+	uint32_t concurrency; /* handlers that may wait at once; default 1 */
 	int loop;            /* home; -1: any */
 	uint64_t idle_ms;    /* IdleStop=; 0: never */
 	uint32_t on_demand;  /* Start=: its state is made for the first event */
@@ -101,6 +102,7 @@ enum {
 	SPEC_MEMORY_MAX = 64 << 20,
 	SPEC_HANDLER_MS = 5000,
 	SPEC_RULES_MAX = 16,
+	SPEC_CONCURRENCY_MAX = 100000,
 };
 
 /* One reference, defaults everywhere, no names; NULL: out of memory. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "coro/coro.h"
 #include "kernel/kin.h"
 #include "kind/lua_memory.h"
 #include "kind/lua_watch.h"
@@ -36,4 +37,5 @@ kind_thread_deinit(void)
 {
 	lua_watch_thread_deinit();
 	lua_memory_thread_deinit();
+	coro_thread_deinit();
 }

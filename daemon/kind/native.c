@@ -11,6 +11,7 @@
 #include "kind/call_notice.h"
 #include "kind/kind.h"
 #include "kind/native_send.h"
+#include "kind/native_wait.h"
 
 /* ---- start ------------------------------------------------------------- */
 
@@ -28,6 +29,8 @@ native_new(struct session *s, const struct native_image *image)
 	list_init(&n->targets);
 	list_init(&n->calls);
 	list_init(&n->gathers);
+	list_init(&n->tasks);
+	n->most_waiting = s->spec->concurrency;
 	return n;
 }
 
@@ -54,6 +57,10 @@ native_start(struct session *s)
 		return SESSION_CRASHED;
 	}
 	s->state = n;
+	if (image->waits)
+		native_wait_init();
+	if (image->all_wait && image->plugin->start)
+		return native_task_start(n);
 	r = image->plugin->start
 		    ? image->plugin->start((struct evd_ctx *)n, &n->state)
 		    : 0;
@@ -135,7 +142,7 @@ fail_handler(struct session *s, const char *event, uint64_t id, int r)
 }
 
 static inline __attribute__((always_inline)) enum session_result
-call_handler(struct session *s, struct msg *m, evd_handler_fn fn,
+call_plain(struct session *s, struct msg *m, evd_handler_fn fn,
 	const struct evd_message *event)
 {
 	struct native *n = s->state;
@@ -152,6 +159,19 @@ call_handler(struct session *s, struct msg *m, evd_handler_fn fn,
 		return SESSION_DONE;
 	fail_handler(s, m->event, m->id, r);
 	return SESSION_CRASHED;
+}
+
+static enum session_result
+call_handler(struct session *s, struct msg *m, evd_handler_fn fn,
+	const struct evd_message *event)
+{
+	struct native *n = s->state;
+
+	if (n->image->waits && native_is_busy(n))
+		return SESSION_HELD;
+	if (n->image->waits && native_may_wait(n, fn))
+		return native_task_run(n, m, fn, event);
+	return call_plain(s, m, fn, event);
 }
 
 /* The handler of an event that is nothing but its payload, for a session that
@@ -206,11 +226,14 @@ run_notice(struct session *s, struct msg *m)
 static void
 add_call(const struct native *n, const struct msg *m, struct evd_message *event)
 {
+	const struct msg_extra *extra = msg_extra(m);
 	uint64_t now = n->sched->now_ns;
 
-	if (!msg_call(m))
-		event->re = msg_extra(m)->re;
-	else if (msg_deadline_ns(m))
+	if (extra && extra->re)
+		event->re = extra->re;
+	if (event->re && !call_notice_is_cancelled(m->event))
+		event->status = (int)extra->status;
+	if (msg_call(m) && msg_deadline_ns(m))
 		event->left_ns =
 			msg_deadline_ns(m) > now ? msg_deadline_ns(m) - now : 1;
 }
@@ -234,11 +257,13 @@ run_any(struct session *s, struct msg *m)
 
 	if (m->event[0] == '_' && notice_is(m))
 		return run_notice(s, m);
-	if (msg_call(m) || call_notice_is_cancelled(m->event))
+	if (msg_call(m) || (m->flags & MSG_EXTRA))
 		add_call(n, m, &event);
 	if (!fn || (call_notice_is_cancelled(m->event) &&
 			   fn == n->image->plugin->fallback))
 		return SESSION_UNHANDLED;
+	if (n->image->waits && native_late_is_kept(m))
+		return native_late_run(n, m, fn);
 	return call_handler(s, m, fn, &event);
 }
 
@@ -259,7 +284,7 @@ native_run(struct session *s, struct msg *m)
 		.id = m->id,
 		.from = m->from,
 	};
-	return call_handler(s, m, fn, &event);
+	return call_plain(s, m, fn, &event);
 }
 
 static evd_handler_fn
@@ -304,6 +329,13 @@ native_reply(struct session *s, uint64_t token, struct msg *reply)
 	struct evd_message event;
 	int r;
 
+	if (n->image->waits) {
+		if (token & NATIVE_TASK_TOKEN)
+			native_task_reply(n, token, reply);
+		else
+			native_late_reply(n, token, reply);
+		return;
+	}
 	if (token & ANSWERS_TOKEN) {
 		gathered(s, token, reply);
 		return;
@@ -337,7 +369,7 @@ native_settled(struct session *s, uint64_t seq, uint32_t size, int status,
 }
 
 /* stop() frees what start() made, also after a failure: a handler that returns
- * an error has not lost its mind. */
+ * an error has not lost its mind. One that has been given up may have. */
 static void
 native_stop(struct session *s, bool crashed)
 {
@@ -350,7 +382,7 @@ native_stop(struct session *s, bool crashed)
 	p = n->image->plugin;
 	n->current = NULL;
 	n->stopping = true;
-	if (n->started && p->stop)
+	if (native_tasks_end(n) && n->started && p->stop)
 		p->stop((struct evd_ctx *)n, n->state);
 	s->state = NULL;
 	native_host_deinit(n);
@@ -363,7 +395,7 @@ native_cancelled(struct session *s, uint64_t call)
 	struct native *n = s->state;
 
 	if (!deferred_remove(&n->deferred, call))
-		return false;
+		return native_task_cancel(n, call);
 	call_notice_cancelled(s, call);
 	return true;
 }
@@ -395,5 +427,6 @@ const struct session_ops kind_native = {
 	.stop = native_stop,
 	.memory = native_memory,
 	.cancelled = native_cancelled,
+	.awaited = native_awaited,
 	.owes = native_owes,
 };

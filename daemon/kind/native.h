@@ -14,6 +14,7 @@
 #include "kind/native_image.h"
 
 struct native_gather;
+struct native_task;
 struct sched;
 
 /* What a plugin sees as struct evd_ctx. */
@@ -39,6 +40,13 @@ struct native {
 	struct native_managed *managed; /* likewise; see native_manage.c */
 	struct deferred deferred;
 	struct log_site log; /* its own allowance of log lines */
+	/* Of handlers on coroutines, see native_wait.h: */
+	struct native_task *task; /* the one that runs; NULL: none */
+	struct list tasks;        /* those that wait */
+	uint32_t n_waiting, most_waiting;
+	int result;                /* of the one that ended last */
+	struct native_task *ended; /* that one, while it is seen to */
+	bool is_lost;              /* one was given up: so is the state */
 };
 
 /* A reference to a handler: name and, once the holder is known and native on
@@ -98,6 +106,9 @@ int native_with_answer(struct native *n, const struct native_call *call,
 /* native_host.c: call; takes @m whatever happens. */
 int native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 	const char *reply_event, uint64_t *id);
+/* Takes @m on success; the outcome has the token @token. */
+int native_call_of(struct native *n, struct msg *m, uint64_t token,
+	uint32_t timeout_ms, uint64_t *id);
 /* native_send.c: of the event being handled, or 0. */
 uint64_t native_deadline(const struct native *n);
 /* native_time.c */

@@ -12,6 +12,7 @@
 enum {
 	FILE_MAX = 256 << 20,
 	HANDLERS_MAX = 65534,
+	WAITING_MAX = 64,
 	/* The last member that ABI 1 has. */
 	TABLE_MIN = offsetof(struct evd_plugin, stop) + sizeof(void *),
 };
@@ -111,6 +112,18 @@ check_handlers(const struct evd_plugin *p, char *text, size_t text_size)
 	return NULL;
 }
 
+/* What tables of later versions have. */
+static bool
+waiting_is_sane(const struct evd_plugin *p, size_t symbol_size)
+{
+	size_t size = p->size < symbol_size ? p->size : symbol_size;
+
+	if (size < offsetof(struct evd_plugin, n_waiting) + sizeof(size_t))
+		return true;
+	return !(p->flags & ~(unsigned)EVD_PLUGIN_WAITS) &&
+	       (!p->waiting || p->n_waiting <= WAITING_MAX);
+}
+
 const char *
 native_check_table(const struct evd_plugin *p, size_t symbol_size, char *text,
 	size_t text_size)
@@ -129,5 +142,8 @@ native_check_table(const struct evd_plugin *p, size_t symbol_size, char *text,
 			EVD_PLUGIN_ABI, TABLE_MIN);
 		return text;
 	}
+	if (!waiting_is_sane(p, symbol_size))
+		return "flags that this eventd does not know, or over 64 "
+		       "handlers that may wait";
 	return check_handlers(p, text, text_size);
 }

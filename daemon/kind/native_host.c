@@ -10,6 +10,7 @@
 #include "kernel/dead.h"
 #include "kernel/sched.h"
 #include "kind/native_send.h"
+#include "kind/native_wait.h"
 #include "kind/session_log.h"
 #include "proto/envelope.h"
 #include "proto/status.h"
@@ -363,6 +364,14 @@ native_call_free(struct native_call *call)
 }
 
 int
+native_call_of(struct native *n, struct msg *m, uint64_t token,
+	uint32_t timeout_ms, uint64_t *id)
+{
+	msg_wide(m)->deadline_ns = native_deadline(n);
+	return errno_of(session_call(n->session, m, token, timeout_ms, id));
+}
+
+int
 native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 	const char *reply_event, uint64_t *id)
 {
@@ -373,16 +382,14 @@ native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 		msg_free(&n->sched->pool, m);
 		return -ENOMEM;
 	}
-	msg_wide(m)->deadline_ns = native_deadline(n);
-	r = session_call(
-		n->session, m, (uintptr_t)call, timeout_ms, &call->call);
+	r = native_call_of(n, m, (uintptr_t)call, timeout_ms, &call->call);
 	if (!r) {
 		*id = call->call;
 		return 0;
 	}
 	msg_free(&n->sched->pool, m);
 	native_call_free(call);
-	return errno_of(r);
+	return r;
 }
 
 static int
@@ -421,7 +428,7 @@ host_reply(struct evd_ctx *ctx, uint64_t call, int status, const void *data,
 		return r;
 	if (n->current && msg_call(n->current) == call)
 		n->current->flags |= MSG_REPLIED;
-	else
+	else if (!native_task_replied(n, call))
 		deferred_remove(&n->deferred, call);
 	return 0;
 }
@@ -540,4 +547,7 @@ const struct evd_host native_host = {
 	.next_queued = native_next_queued,
 	.next_letter = native_next_letter,
 	.next_row = native_next_row,
+	.sleep = native_sleep,
+	.await_call = native_await_call,
+	.await_event = native_await_event,
 };

@@ -135,7 +135,7 @@ index_handlers(struct native_image *image)
 		return "out of memory";
 	image->mask = n - 1;
 	image->handlers = p->handlers;
-	image->n_handlers = p->n_handlers;
+	image->n_handlers = image->waits ? 0 : p->n_handlers;
 	for (size_t i = 0; i < p->n_handlers; i++) {
 		const char *event = p->handlers[i].event;
 
@@ -147,6 +147,78 @@ index_handlers(struct native_image *image)
 		slot_fill(image, (uint16_t)(i + 1));
 	}
 	return NULL;
+}
+
+/* ---- waiting ----------------------------------------------------------- */
+
+/* Older tables are smaller. */
+static void
+note_waiting(struct native_image *image, size_t size)
+{
+	const struct evd_plugin *p = image->plugin;
+
+	if (p->size < size)
+		size = p->size;
+	if (size < offsetof(struct evd_plugin, n_waiting) + sizeof(size_t))
+		return;
+	image->all_wait = p->flags & EVD_PLUGIN_WAITS;
+	image->waiting = p->waiting;
+	image->n_waiting = p->waiting ? p->n_waiting : 0;
+	image->waits = image->all_wait || image->n_waiting;
+}
+
+bool
+native_image_waits(const struct native_image *image, evd_handler_fn fn)
+{
+	if (image->all_wait)
+		return true;
+	for (size_t i = 0; i < image->n_waiting; i++)
+		if (image->waiting[i] == fn)
+			return true;
+	return false;
+}
+
+static void
+note_code(struct native_image *image, const struct dl_phdr_info *info,
+	const ElfW(Phdr) * segment)
+{
+	uintptr_t from = info->dlpi_addr + segment->p_vaddr;
+
+	if (!(segment->p_flags & PF_X))
+		return;
+	image->code = from;
+	image->code_end = from + segment->p_memsz;
+}
+
+/* The object that holds the table. */
+static int
+find_code(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct native_image *image = arg;
+	uintptr_t table = (uintptr_t)image->plugin;
+	bool is_it = false;
+
+	(void)size;
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t from = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type == PT_LOAD && table >= from &&
+			table - from < segment->p_memsz)
+			is_it = true;
+	}
+	for (size_t i = 0; is_it && i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD)
+			note_code(image, info, &info->dlpi_phdr[i]);
+	return is_it;
+}
+
+bool
+native_image_has(const struct native_image *image, const void *pc)
+{
+	uintptr_t at = (uintptr_t)pc;
+
+	return at >= image->code && at < image->code_end;
 }
 
 /* ---- loading ----------------------------------------------------------- */
@@ -169,6 +241,7 @@ find_table(struct native_image *image, void *handle)
 {
 	void *table = dlsym(handle, EVD_PLUGIN_SYMBOL);
 	const ElfW(Sym) *symbol = NULL;
+	const char *why;
 	Dl_info info;
 
 	if (!table)
@@ -177,8 +250,13 @@ find_table(struct native_image *image, void *handle)
 		!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
 		return EVD_PLUGIN_SYMBOL " is not a table";
 	image->plugin = table;
-	return native_check_table(image->plugin, symbol->st_size, image->error,
+	why = native_check_table(image->plugin, symbol->st_size, image->error,
 		sizeof(image->error));
+	if (!why)
+		note_waiting(image, symbol->st_size);
+	if (!why && image->waits)
+		dl_iterate_phdr(find_code, image);
+	return why;
 }
 
 /* Its constructors have run whatever comes of it, so it stays. */

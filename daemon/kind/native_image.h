@@ -7,6 +7,7 @@
  * pointer of it is left. The price is its size per version loaded.
  *
  * The list of images is the process's, as the loader's own is. Any thread. */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,9 +29,15 @@ struct native_image {
 	uint64_t hash;
 	size_t size;
 	int fd; /* of the copy; its number is the loader's name */
-	const struct evd_handler *handlers; /* the plugin's */
+	/* The plugin's, for a shortcut; none if some may wait. */
+	const struct evd_handler *handlers;
 	size_t n_handlers;
-	struct native_slot *slots; /* handlers by name, open addressing */
+	struct native_slot *slots;     /* handlers by name, open addressing */
+	bool waits;                    /* some of its handlers may */
+	bool all_wait;                 /* all may, and start() */
+	const evd_handler_fn *waiting; /* else these */
+	size_t n_waiting;
+	uintptr_t code, code_end; /* where its code is mapped */
 	uint32_t mask;
 	char error[256];
 };
@@ -56,5 +63,9 @@ const struct native_slot *native_image_slot(
 /* Its index + 1, 0: it has none. */
 uint16_t native_image_find(
 	const struct native_image *image, const char *event, size_t size);
+/* May @fn, a handler, wait? Asked only if some may. */
+bool native_image_waits(const struct native_image *image, evd_handler_fn fn);
+/* Does @pc lie in its code? In signal handlers, too. */
+bool native_image_has(const struct native_image *image, const void *pc);
 /* How many are mapped. */
 size_t native_images(void);

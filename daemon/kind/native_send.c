@@ -90,18 +90,16 @@ apply(struct native *n, const struct evd_send_args *args, struct msg *m)
 	memcpy(extra->key, args->key, extra->key_size);
 }
 
-/* The event that @args tell, but for where to. */
 static int
-make(struct native *n, const struct evd_send_args *args, struct msg **out)
+make_with(struct native *n, const struct evd_send_args *args,
+	const uint8_t *headers, uint32_t headers_size, struct msg **out)
 {
-	uint8_t headers[ENVELOPE_HEADERS_MAX];
-	struct msg_init init = {.event = args->event, .headers = headers};
-	int r = check_args(n, args);
+	struct msg_init init = {
+		.event = args->event,
+		.headers = headers,
+		.headers_size = headers_size,
+	};
 
-	if (!r)
-		r = encode_headers(args, headers, &init.headers_size);
-	if (r)
-		return r;
 	init.event_size = (uint8_t)strlen(args->event);
 	init.data = args->data;
 	init.size = (uint32_t)args->data_size;
@@ -112,6 +110,30 @@ make(struct native *n, const struct evd_send_args *args, struct msg **out)
 	apply(n, args, *out);
 	(*out)->from = n->session->id;
 	return 0;
+}
+
+/* Apart, for it has a large frame. */
+__attribute__((noinline)) static int
+make_with_headers(
+	struct native *n, const struct evd_send_args *args, struct msg **out)
+{
+	uint8_t headers[ENVELOPE_HEADERS_MAX];
+	uint32_t size;
+	int r = encode_headers(args, headers, &size);
+
+	return r ? r : make_with(n, args, headers, size, out);
+}
+
+/* The event that @args tell, but for where to. */
+static int
+make(struct native *n, const struct evd_send_args *args, struct msg **out)
+{
+	int r = check_args(n, args);
+
+	if (r)
+		return r;
+	return args->n_headers ? make_with_headers(n, args, out)
+			       : make_with(n, args, NULL, 0, out);
 }
 
 static uint64_t
@@ -133,8 +155,8 @@ outcome(struct native *n, struct msg *m, int r)
 	return -status_errno(sched_status(r));
 }
 
-static int
-make_to(struct native *n, const struct evd_send_args *args,
+int
+native_make(struct native *n, const struct evd_send_args *args,
 	struct evd_send_args *own, struct msg **out)
 {
 	int r = take_args(args, own);
@@ -155,7 +177,7 @@ native_send(struct evd_ctx *ctx, const struct evd_send_args *args)
 	struct native *n = native_of(ctx);
 	struct evd_send_args own;
 	struct msg *m;
-	int r = make_to(n, args, &own, &m);
+	int r = native_make(n, args, &own, &m);
 
 	return r ? r : outcome(n, m, sched_post(n->sched, m));
 }
@@ -180,7 +202,7 @@ native_ask(
 	struct evd_send_args own;
 	struct msg *m;
 	uint64_t id;
-	int r = make_to(n, args, &own, &m);
+	int r = native_make(n, args, &own, &m);
 
 	if (r)
 		return r;

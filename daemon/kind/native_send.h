@@ -13,6 +13,9 @@ struct native_gather {
 	char **aliases; /* as many as answers */
 };
 
+/* The message that @args, of the plugin's size, tell; copied to @own. */
+int native_make(struct native *n, const struct evd_send_args *args,
+	struct evd_send_args *own, struct msg **out);
 int native_send(struct evd_ctx *ctx, const struct evd_send_args *args);
 int native_ask(
 	struct evd_ctx *ctx, const struct evd_send_args *args, uint64_t *call);

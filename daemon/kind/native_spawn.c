@@ -7,7 +7,7 @@
 #include "kernel/kin.h"
 #include "kernel/sched.h"
 #include "kind/kind.h"
-#include "kind/native.h"
+#include "kind/native_wait.h"
 #include "proto/envelope.h"
 #include "proto/status.h"
 
@@ -122,12 +122,29 @@ native_exit(struct evd_ctx *ctx, const char *text)
 	session_exit_with(session_of(ctx), text);
 }
 
+struct stopping {
+	struct evd_ctx *ctx;
+	uint64_t child;
+};
+
+/* Whatever the child does at its end needs more stack than a coroutine has. */
+static void
+stop_child(struct coro *co, void *arg)
+{
+	const struct stopping *s = arg;
+
+	(void)co;
+	kin_kill(session_of(s->ctx), s->child);
+}
+
 int
 native_stop_child(struct evd_ctx *ctx, uint64_t session)
 {
+	struct stopping stopping = {ctx, session};
+
 	if (!kin_child(session_of(ctx), session))
 		return -ESRCH;
-	kin_kill(session_of(ctx), session);
+	native_outside((struct native *)ctx, stop_child, &stopping);
 	return 0;
 }
 

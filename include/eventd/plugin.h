@@ -78,6 +78,14 @@ struct evd_plugin {
 	/* Make *@state; 0 or a negative errno. May be NULL. */
 	int (*start)(struct evd_ctx *ctx, void **state);
 	void (*stop)(struct evd_ctx *ctx, void *state); /* may be NULL */
+	/* Which handlers may wait, see plugin_wait.h. */
+	unsigned flags;                /* enum evd_plugin_flag, or-ed */
+	const evd_handler_fn *waiting; /* these may; at most 64 */
+	size_t n_waiting;
+};
+
+enum evd_plugin_flag {
+	EVD_PLUGIN_WAITS = 1, /* all may, and start() */
 };
 
 /* What a plugin exports: const struct evd_plugin eventd_plugin = {...}; */
@@ -237,6 +245,8 @@ struct evd_profile_row;
 struct evd_queue_args;
 struct evd_queued;
 
+struct evd_await_args; /* see plugin_wait.h */
+
 /* The daemon's side, reached through the inline functions below. */
 struct evd_host {
 	uint32_t abi, size;
@@ -310,6 +320,11 @@ struct evd_host {
 	int (*next_queued)(struct evd_ctx *ctx, struct evd_queued *event);
 	int (*next_letter)(struct evd_ctx *ctx, struct evd_letter *letter);
 	int (*next_row)(struct evd_ctx *ctx, struct evd_profile_row *row);
+	int (*sleep)(struct evd_ctx *ctx, uint64_t ms);
+	int (*await_call)(struct evd_ctx *ctx, const struct evd_send_args *args,
+		struct evd_message *reply);
+	int (*await_event)(struct evd_ctx *ctx,
+		const struct evd_await_args *args, struct evd_message *event);
 };
 
 /* Its first member, so that the inline functions reach the host. */

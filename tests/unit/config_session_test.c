@@ -117,6 +117,7 @@ test_all_keys_are_read(void **state)
 			     "RestartWindowSec=5min\n"
 			     "MemoryMax=1M\n"
 			     "HandlerTimeout=250ms\n"
+			     "Concurrency=7\n"
 			     "Loop=1\n"
 			     "; another\n"
 			     "\n"
@@ -151,6 +152,7 @@ test_all_keys_are_read(void **state)
 	assert_int_equal(s->restart_window_ms, 300000);
 	assert_int_equal(s->memory_max, 1 << 20);
 	assert_int_equal(s->handler_ms, 250);
+	assert_int_equal(s->concurrency, 7);
 	assert_int_equal(s->loop, 1);
 	assert_int_equal(s->max_events, 10);
 	assert_int_equal(s->max_bytes, 4096);
@@ -464,7 +466,8 @@ test_digest_changes_with_every_field_and_the_script(void **state)
 		GOOD "Alias=a b\n", GOOD "Restart=no\n", GOOD "RestartSec=2\n",
 		GOOD "RestartMaxSec=2\n", GOOD "RestartBurst=2\n",
 		GOOD "RestartWindowSec=2\n", GOOD "MemoryMax=2\n",
-		GOOD "HandlerTimeout=2\n", GOOD "Loop=0\n", GOOD "Loop=1\n",
+		GOOD "HandlerTimeout=2\n", GOOD "Concurrency=2\n",
+		GOOD "Loop=0\n", GOOD "Loop=1\n",
 		GOOD "[Mailbox]\nMaxEvents=2\n", GOOD "[Mailbox]\nMaxBytes=2\n",
 		GOOD "[Mailbox]\nOverflow=refuse\n",
 		GOOD "[Mailbox]\nOverflow=a:refuse\n",

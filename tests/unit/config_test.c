@@ -108,7 +108,8 @@ test_all_daemon_keys_are_read(void **state)
 		"MaxTimers=7\nMaxCalls=8\nMaxPayload=2K\nBudget=9\n"
 		"TurnBudget=10\nCallTimeout=2min\nHelloTimeout=1s\n"
 		"DedupWindow=5min\nMaxKeys=12\n"
-		"WindowPosts=11\nWindowBytes=4M\nStopTimeout=0\n");
+		"WindowPosts=11\nWindowBytes=4M\nStopTimeout=0\n"
+		"CoroutineStack=128K\nCoroutineStacks=13\n");
 	c = load(t);
 	assert_int_equal(c->loops, 3);
 	assert_string_equal(c->socket, "/run/x.sock");
@@ -128,6 +129,8 @@ test_all_daemon_keys_are_read(void **state)
 	assert_int_equal(c->window_posts, 11);
 	assert_int_equal(c->window_bytes, 4 << 20);
 	assert_int_equal(c->stop_timeout_ms, 0);
+	assert_int_equal(c->coroutine_stack, 128 << 10);
+	assert_int_equal(c->coroutine_stacks, 13);
 }
 
 static void

@@ -1,0 +1,454 @@
+/* Native handlers on coroutines: beginning, ending, being ended. What they
+ * wait for is in native_wait.c. */
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "coro/stacks.h"
+#include "kernel/sched.h"
+#include "kind/native_wait.h"
+
+enum { STEP_ENDED, STEP_WAITS, STEP_OVERFLOWED, STEP_LOST };
+
+/* What a coroutine begins with; the first members are those of a task, for
+ * native_fault_ops. It lies on the loop's stack and is read at once. */
+struct job {
+	struct native *n;
+	struct msg *m;
+	evd_handler_fn fn;
+	const struct evd_message *event;
+};
+
+/* ---- on the coroutine -------------------------------------------------- */
+
+static int
+call_start(struct native *n)
+{
+	return n->image->plugin->start((struct evd_ctx *)n, &n->state);
+}
+
+/* What the loop's stack held is copied before the first wait. */
+static int
+call_handler(struct native_task *t, const struct evd_message *from)
+{
+	struct native *n = t->n;
+	struct evd_message event = *from;
+	struct evd_notice notice;
+
+	if (event.data != t->m->data && event.size == sizeof(notice)) {
+		memcpy(&notice, event.data, sizeof(notice));
+		event.data = &notice;
+	}
+	return t->fn((struct evd_ctx *)n, n->state, &event);
+}
+
+static void
+task_main(struct coro *co, void *arg)
+{
+	const struct job *job = arg;
+	struct native_task task = {
+		.n = job->n,
+		.m = job->m,
+		.co = co,
+		.fn = job->fn,
+	};
+	struct native *n = task.n;
+
+	co->arg = &task;
+	n->task = &task;
+	n->result = task.fn ? call_handler(&task, job->event) : call_start(n);
+	task.stashed = n->stashed;
+	*n->ended = task; /* its frame goes */
+}
+
+/* ---- on the loop's stack ----------------------------------------------- */
+
+static void
+take_away(struct native *n)
+{
+	n->task = NULL;
+	n->current = NULL;
+	n->stashed = false;
+}
+
+/* Run @co until it waits or ends; then *@ended is the task. */
+static int
+step(struct native *n, struct coro *co, struct native_task *ended)
+{
+	enum coro_state state;
+	struct native_task *t;
+
+	n->ended = ended;
+	state = coro_resume(co);
+	t = n->task;
+	take_away(n);
+	if (state == CORO_WAITS && !t->is_lost)
+		return STEP_WAITS;
+	if (state == CORO_WAITS || state == CORO_OVERFLOWED)
+		*ended = *t; /* the stack is still there */
+	coro_free(co);
+	if (state == CORO_ENDED)
+		return STEP_ENDED;
+	n->is_lost = true;
+	return state == CORO_OVERFLOWED ? STEP_OVERFLOWED : STEP_LOST;
+}
+
+static void
+end_awaited(struct native_task *t, int status)
+{
+	struct msg *m = t->awaited;
+
+	t->awaited = NULL;
+	if (m)
+		session_done(t->n->session, m, status);
+}
+
+/* An event that is not the session's `current` has crashed the session, or
+ * its session stops. */
+static void
+end_leased(struct session *s, const struct native_task *t, bool crashed)
+{
+	uint32_t most = s->spec ? s->spec->max_attempts : 0;
+
+	if (most < 2)
+		session_done(s, t->m, EVD_STATUS_DIED);
+	else if (crashed && t->m->attempt + 1u >= most)
+		session_done(s, t->m, EVD_STATUS_POISON);
+	else
+		session_return(s, t->m);
+}
+
+static void
+describe(const struct native_task *t, char *text, size_t size)
+{
+	if (!t->m)
+		snprintf(text, size, "plugin %s: start()",
+			t->n->session->spec->path);
+	else
+		snprintf(text, size, "event %s (id %" PRIu64 "): its handler",
+			t->m->event, t->m->id);
+}
+
+/* The session fails, and @n is gone afterwards. */
+static void
+fail(struct native_task *t, int how, int r)
+{
+	struct session *s = t->n->session;
+	struct coro_stacks stacks;
+	char who[512];
+
+	describe(t, who, sizeof(who));
+	end_awaited(t, EVD_STATUS_DIED);
+	coro_stacks(&stacks);
+	if (how == STEP_OVERFLOWED)
+		session_fail(s,
+			"%s overflowed its stack of %zu KiB (CoroutineStack=)",
+			who, stacks.stack_size >> 10);
+	else
+		session_fail(s, "%s returned %d (%s)", who, r,
+			strerror(r < 0 ? -r : r));
+	if (t->leased)
+		end_leased(s, t, true);
+}
+
+/* The first step of a handler, or of start(). */
+static enum session_result
+first(struct native *n, struct coro *co, struct job *job)
+{
+	struct native_task t;
+	int how, r;
+
+	if (!co) {
+		t = (struct native_task){.n = n, .m = job->m};
+		fail(&t, STEP_ENDED, -ENOMEM);
+		return SESSION_CRASHED;
+	}
+	n->current = job->m;
+	how = step(n, co, &t);
+	if (how == STEP_WAITS) {
+		if (!job->m || n->most_waiting <= 1)
+			return SESSION_WAIT;
+		container_of(n->tasks.prev, struct native_task, link)->leased =
+			true;
+		return SESSION_LEASED;
+	}
+	r = n->result;
+	if (how != STEP_ENDED || r) {
+		fail(&t, how, r);
+		return SESSION_CRASHED;
+	}
+	end_awaited(&t, EVD_STATUS_OK);
+	if (!t.m)
+		n->started = true;
+	return t.stashed ? SESSION_STASHED : SESSION_DONE;
+}
+
+enum session_result
+native_task_run(struct native *n, struct msg *m, evd_handler_fn fn,
+	const struct evd_message *event)
+{
+	struct job job = {n, m, fn, event};
+
+	return first(n, coro_new(task_main, &job), &job);
+}
+
+enum session_result
+native_task_start(struct native *n)
+{
+	struct job job = {n, NULL, NULL, NULL};
+
+	return first(n, coro_new(task_main, &job), &job);
+}
+
+bool
+native_is_busy(const struct native *n)
+{
+	return n->most_waiting > 1 && n->n_waiting >= n->most_waiting;
+}
+
+/* A task has ended well in a later step. */
+static void
+done(struct native_task *t)
+{
+	struct native *n = t->n;
+	struct session *s = n->session;
+
+	end_awaited(t, EVD_STATUS_OK);
+	if (!t->m) {
+		n->started = true;
+		session_started(s);
+	} else if (t->stashed) {
+		session_stash(s, t->m);
+	} else {
+		session_done(s, t->m, EVD_STATUS_OK);
+	}
+	if (t->leased)
+		session_wake(s);
+}
+
+static void
+go_on(struct native_task *t)
+{
+	struct native *n = t->n;
+	struct native_task ended;
+	int how, r;
+
+	n->task = t;
+	how = step(n, t->co, &ended);
+	if (how == STEP_WAITS)
+		return;
+	r = n->result;
+	if (how == STEP_ENDED && !r)
+		done(&ended);
+	else
+		fail(&ended, how, r);
+}
+
+/* ---- what ends a wait -------------------------------------------------- */
+
+/* Nor is the reply wanted that may have come and not been given yet. */
+static void
+forget(struct session *s, uint64_t call)
+{
+	if (session_cancel_call(s, call))
+		session_forget(s, call);
+}
+
+static void
+stop_waiting(struct native_task *t)
+{
+	if (t->what_for)
+		await_end(t->n->session, &t->await);
+	t->what_for = NULL;
+}
+
+void
+native_task_reply(struct native *n, uint64_t token, struct msg *reply)
+{
+	struct native_task *t =
+		(struct native_task *)(uintptr_t)(token & ~NATIVE_TASK_TOKEN);
+
+	(void)n;
+	stop_waiting(t);
+	t->call = 0;
+	t->reply = reply;
+	go_on(t);
+}
+
+void
+native_awaited(struct session *s, struct await *a, struct msg *m)
+{
+	struct native_task *t = container_of(a, struct native_task, await);
+
+	forget(s, t->call);
+	t->what_for = NULL;
+	t->call = 0;
+	t->reply = NULL;
+	t->awaited = m;
+	go_on(t);
+}
+
+bool
+native_task_cancel(struct native *n, uint64_t call)
+{
+	static const char text[] = "the caller cancelled it";
+
+	LIST_FOREACH (node, &n->tasks) {
+		struct native_task *t =
+			container_of(node, struct native_task, link);
+
+		if (!t->m || msg_call(t->m) != call)
+			continue;
+		t->broken = -ECANCELED;
+		if (session_cancel_token(
+			    n->session, (uintptr_t)t | NATIVE_TASK_TOKEN))
+			(void)sched_reply(n->sched, t->call,
+				EVD_STATUS_CANCELLED, text, sizeof(text) - 1);
+		return true;
+	}
+	return false;
+}
+
+/* ---- the end ----------------------------------------------------------- */
+
+static void
+say_lost(const struct native_task *t)
+{
+	char who[512];
+
+	describe(t, who, sizeof(who));
+	log_err("session.stuck",
+		"session=\"%s\" reason=\"%s goes on waiting, though it is "
+		"told to end: it is left where it is\"",
+		session_name(t->n->session), who);
+}
+
+/* One that waits is told to end, and every further wait as well. */
+static void
+end_one(struct native *n, struct native_task *t)
+{
+	struct native_task ended;
+	int how;
+
+	stop_waiting(t);
+	forget(n->session, t->call);
+	t->call = 0;
+	t->reply = NULL;
+	t->broken = -ECANCELED;
+	if (n->is_lost) { /* what it would see is not to be trusted */
+		list_remove(&t->link);
+		n->n_waiting--;
+		ended = *t;
+		coro_free(ended.co);
+		how = STEP_OVERFLOWED;
+	} else {
+		n->task = t;
+		how = step(n, t->co, &ended);
+	}
+	if (how == STEP_LOST)
+		say_lost(&ended);
+	end_awaited(&ended, EVD_STATUS_DIED);
+	if (ended.leased)
+		end_leased(n->session, &ended, false);
+}
+
+bool
+native_tasks_end(struct native *n)
+{
+	while (!list_is_empty(&n->tasks))
+		end_one(n,
+			container_of(n->tasks.next, struct native_task, link));
+	return !n->is_lost;
+}
+
+void
+native_outside(struct native *n, coro_fn fn, void *arg)
+{
+	if (n->task)
+		coro_outside(n->task->co, fn, arg);
+	else
+		fn(NULL, arg);
+}
+
+bool
+native_task_replied(struct native *n, uint64_t call)
+{
+	struct msg *m = n->task ? n->task->awaited : NULL;
+
+	if (!m || msg_call(m) != call)
+		return false;
+	m->flags |= MSG_REPLIED;
+	return true;
+}
+
+/* ---- faults ------------------------------------------------------------ */
+
+/* Frames can be given up in the plugin's own code: what the C library and the
+ * daemon do must be done to its end. */
+static bool
+may_leave(const struct coro *co, const void *pc)
+{
+	const struct job *job = co->arg;
+
+	return native_image_has(job->n->image, pc);
+}
+
+static size_t
+put(char *text, size_t n, size_t size, const char *more)
+{
+	while (*more && n < size)
+		text[n++] = *more++;
+	return n;
+}
+
+static size_t
+put_number(char *text, size_t n, size_t size, uint64_t number)
+{
+	char digits[24];
+	size_t i = sizeof(digits) - 1;
+
+	digits[i] = '\0';
+	do
+		digits[--i] = (char)('0' + number % 10);
+	while (number /= 10);
+	return put(text, n, size, digits + i);
+}
+
+/* In a signal handler. */
+static size_t
+say_who(const struct coro *co, char *text, size_t size)
+{
+	const struct job *job = co->arg;
+	size_t n = put(text, 0, size, "session=\"");
+
+	n = put(text, n, size, session_name(job->n->session));
+	if (!job->m)
+		return put(text, n, size, "\": start()");
+	n = put(text, n, size, "\" event ");
+	n = put(text, n, size, job->m->event);
+	n = put(text, n, size, " (id ");
+	n = put_number(text, n, size, job->m->id);
+	return put(text, n, size, "): its handler");
+}
+
+const struct coro_fault_ops native_fault_ops = {may_leave, say_who};
+
+static void
+init_once(void)
+{
+	int r = coro_fault_init(&native_fault_ops);
+
+	if (r)
+		log_warn("coroutine.no-faults", "errno=%d", -r);
+}
+
+void
+native_wait_init(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, init_once);
+}
