@@ -99,26 +99,36 @@ watch_visit(struct gather *g, struct sched *s)
 	return false;
 }
 
+/* A client is told of the end of who it is linked with; it does not fail. */
 static void
-watch_finish(struct gather *g)
+watch_now(struct peer *p, uint64_t id, const struct tie_init *init)
 {
-	struct tie_init init = {.session = g->only};
 	uint64_t number = 0;
-	int e;
+	int e = init->link ? ties_trap(p->session, true) : 0;
 
-	g->is_answered = true;
-	e = tie_make(g->peer->session, &init, &number);
-	answer_watched(g->peer, g->request, e, number);
+	if (!e)
+		e = tie_make(p->session, init, &number);
+	answer_watched(p, id, e, number);
 }
 
 static void
-watch_asked(struct peer *p, uint64_t id, uint64_t session)
+watch_finish(struct gather *g)
+{
+	g->is_answered = true;
+	watch_now(g->peer, g->request,
+		&(struct tie_init){
+			.session = g->only, .link = g->args[0] != 0});
+}
+
+static void
+watch_asked(struct peer *p, uint64_t id, const struct tie_init *init)
 {
 	struct gather *g = gather_new(p, id);
 
 	if (!g)
 		return;
-	g->only = session;
+	g->only = init->session;
+	g->args[0] = init->link;
 	g->visit = watch_visit;
 	g->finish = watch_finish;
 	gather_start(g, sched_of(p));
@@ -132,8 +142,6 @@ verb_watch(struct peer *p, const Eventd__V1__Request *r)
 		.session = watch->session,
 		.link = watch->link,
 	};
-	uint64_t number = 0;
-	int e;
 
 	if (watch->link && !verb_may_manage(p, r->id))
 		return;
@@ -145,14 +153,10 @@ verb_watch(struct peer *p, const Eventd__V1__Request *r)
 		init.session = alias_holder(&sched_of(p)->kernel->aliases,
 			watch->alias, strlen(watch->alias));
 	} else if (!(p->rights->open & 1 << RIGHT_WATCH)) {
-		watch_asked(p, r->id, watch->session);
+		watch_asked(p, r->id, &init);
 		return;
 	}
-	/* A client is told of the end of the other; it does not fail. */
-	e = watch->link ? ties_trap(p->session, true) : 0;
-	if (!e)
-		e = tie_make(p->session, &init, &number);
-	answer_watched(p, r->id, e, number);
+	watch_now(p, r->id, &init);
 }
 
 void

@@ -321,11 +321,9 @@ test_a_link_is_for_managers(void **state)
 {
 	struct rig *rig = *state;
 	struct client *c = client_hello(rig, 0);
-	struct conn *conn = rig_conn(rig, 0);
 
 	fake_new(rig, far(rig), "job");
-	conn->peer.uid = 12345;
-	rig->server.shared.owner = 54321;
+	rig_become(rig, 0, 12345, 54321);
 	link_to(c, "job", EVD_STATUS_DENIED);
 	client_free(c);
 }
