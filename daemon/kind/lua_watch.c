@@ -78,12 +78,36 @@ look_at_clock(struct lua_watch *w)
 		w->late = true;
 }
 
+static int
+raise_late(lua_State *L)
+{
+	uint32_t ms = watch.limit_ms;
+
+	if (ms % 1000)
+		return luaL_error(L,
+			"handler ran longer than HandlerTimeout=%dms", (int)ms);
+	return luaL_error(L, "handler ran longer than HandlerTimeout=%ds",
+		(int)(ms / 1000));
+}
+
+void
+lua_watch_check(lua_State *L)
+{
+	struct lua_watch *w = &watch;
+
+	if (w->by_hook && !w->late)
+		look_at_clock(w);
+	if (!w->late)
+		return;
+	lua_sethook(L, on_hook, ARMED, 1);
+	raise_late(L);
+}
+
 /* A hook may be left from a handler that ended at the last moment. */
 static void
 on_hook(lua_State *L, lua_Debug *ar)
 {
 	struct lua_watch *w = &watch;
-	uint32_t ms = w->limit_ms;
 
 	(void)ar;
 	if (w->by_hook && !w->late)
@@ -94,11 +118,7 @@ on_hook(lua_State *L, lua_Debug *ar)
 		return;
 	}
 	lua_sethook(L, on_hook, ARMED, 1);
-	if (ms % 1000)
-		luaL_error(L, "handler ran longer than HandlerTimeout=%dms",
-			(int)ms);
-	luaL_error(L, "handler ran longer than HandlerTimeout=%ds",
-		(int)(ms / 1000));
+	raise_late(L);
 }
 
 /* On the thread whose CPU time has passed, at any instruction of it.

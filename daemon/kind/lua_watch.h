@@ -8,8 +8,8 @@
  * Where such a timer cannot be had, and under ThreadSanitizer, which holds
  * signals back, a count hook that is always on does the same for more.
  *
- * What runs inside one C function (a pattern match, a sort with a C function)
- * is stopped when that function returns. */
+ * What runs inside one C function is stopped when that returns, or calls
+ * another, or asks lua_watch_check(). */
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,6 +38,8 @@ bool lua_watch_leave(const struct lua_watch_mark *before);
 /* What runs now is late. An error raised by the hook travels with hooks off,
  * until it is caught: nothing of the script may be run meanwhile. */
 bool lua_watch_is_late(void);
+/* For C functions that may take long: raise the hook's error if it is. */
+void lua_watch_check(lua_State *L);
 /* Another Lua thread of the same state runs on. */
 void lua_watch_switch(lua_State *L);
 /* Use the count hook on this thread from now on; for tests. */
