@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +54,14 @@ server(struct bench *b)
 {
 	CHECK(mkdir(path_in(b, "sessions.d"), 0700) == 0);
 	write_file(path_in(b, "eventd.conf"),
-		"[Daemon]\nSocket=%s\nSessionsDirectory=%s\n",
-		path_in(b, "sock"), path_in(b, "sessions.d"));
+		"[Daemon]\nSocket=%s\nSessionsDirectory=%s\n"
+		"[Store]\nPath=%s\nSync=%s\n",
+		path_in(b, "sock"), path_in(b, "sessions.d"),
+		path_in(b, "store"), b->relaxed ? "1s" : "always");
+	if (strncmp(b->scenario, "dur", 3) == 0)
+		write_file(path_in(b, "sessions.d/jobs.conf"),
+			"[Session]\nAlias=jobs\nKind=client\n[Mailbox]\n"
+			"Durable=yes\nMaxEvents=100000000\nMaxBytes=1T\n");
 	write_file(path_in(b, "sessions.d/echo.conf"),
 		"[Session]\nAlias=echo\nKind=native\nPlugin=%s\n",
 		beside("BENCH_ECHO_PLUGIN", "bench_echo.so"));
@@ -219,6 +226,40 @@ echo_pipe(struct bench *b, struct role *r)
 	}
 }
 
+/* ---- durable posts ------------------------------------------------------ */
+
+/* Nobody takes them: all stay in the store. */
+static void
+durable(struct bench *b, struct role *r)
+{
+	struct evd *c = connect_to(b);
+	struct evd_post_options opt = {
+		.size = sizeof opt, .level = EVD_DURABLE};
+	char *msg = calloc(1, b->size);
+	bool more = true;
+
+	TRY(c, evd_resolve(c, "jobs", &opt.id));
+	role_ready(r);
+	while (more || post_open(r) > 0) {
+		while (more && post_open(r) < DEPTH) {
+			more = post_next(r, msg);
+			if (more)
+				TRY(c, evd_post_opt(c, NULL, "job", msg,
+					       b->size, &opt));
+		}
+		TRY(c, evd_flush(c));
+		while (post_open(r) > 0 &&
+			evd_posts_pending(c) == post_open(r)) {
+			struct pollfd p = {.fd = evd_fd(c), .events = POLLIN};
+
+			CHECK(poll(&p, 1, WAIT_MS) == 1);
+			TRY(c, evd_process(c));
+		}
+		post_acked(r, post_open(r) - (unsigned)evd_posts_pending(c));
+	}
+	CHECK(evd_posts_failed(c) == 0);
+}
+
 /* ---- idle connections -------------------------------------------------- */
 
 static struct evd *idle[2000];
@@ -254,6 +295,7 @@ main(int argc, char **argv)
 			.responder = responder,
 			.echo = echo,
 			.echo_pipe = echo_pipe,
+			.durable = durable,
 			.open_conn = open_conn,
 			.open_sub = open_sub,
 			.acks = true,
