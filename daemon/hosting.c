@@ -353,6 +353,7 @@ transition_establish(struct round *round, struct loop *l)
 static void
 transition_complete(struct round *round, struct loop *l)
 {
+	delays_zones_changed(&l->sched);
 	establish(
 		container_of(round, struct transition, round), l, STEP_OTHERS);
 }
@@ -421,5 +422,6 @@ transition_run(struct transition *t,
 {
 	t->done = done;
 	t->arg = arg;
+	zones_flush(&t->hosting->loops[0].sched.kernel->zones);
 	round_start(&t->round, transition_release, transition_released);
 }

@@ -1,4 +1,4 @@
-/* eventctl delay, and post with --in or --at: see later.h. One thread. */
+/* eventctl delay, and post with --in, --at or --on: see later.h. One thread. */
 #include <unistd.h>
 
 #include "ctl.h"
@@ -105,7 +105,8 @@ check_options(struct ctl *ctl)
 	for (size_t i = 0; i < sizeof(not_later) / sizeof(not_later[0]); i++)
 		if (ctl_has(ctl, not_later[i]))
 			return ctl_usage(ctl,
-				"--%s does not go with --in, --at and --every",
+				"--%s does not go with an event that is sent "
+				"later",
 				option_specs[not_later[i]].name);
 	return ctl_check_event(ctl);
 }

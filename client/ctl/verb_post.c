@@ -95,14 +95,27 @@ run(struct post *post, struct ctl *ctl)
 				     : post_one(post, ctl);
 }
 
+/* Is any of the options given that only an event due later has? */
+static bool
+is_later(struct ctl *ctl)
+{
+	static const enum option_id later[] = {OPT_IN, OPT_AT, OPT_CALENDAR,
+		OPT_EVERY, OPT_ZONE, OPT_MISFIRE, OPT_TIMER_NAME, OPT_SLACK,
+		OPT_CLOCK};
+
+	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+		if (ctl_has(ctl, later[i]))
+			return true;
+	return false;
+}
+
 int
 verb_post(struct ctl *ctl)
 {
 	struct post post = {.payload.fd = -1};
 	int r;
 
-	if (ctl_has(ctl, OPT_IN) || ctl_has(ctl, OPT_AT) ||
-		ctl_has(ctl, OPT_EVERY)) {
+	if (is_later(ctl)) {
 		if (ctl_has(ctl, OPT_KEY))
 			return ctl_usage(ctl,
 				"an event that is sent later has no --key");

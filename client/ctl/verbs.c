@@ -196,6 +196,11 @@ const unsigned char global_options[] = {
 	"say, or else empty. Words of the form NAME=VALUE and NAME:=JSON\n"   \
 	"make a JSON object; to send such text as it stands, use --data.\n"
 
+/* Of events that are due later: one word for each field of a timer. */
+#define LATER_OPTIONS                                                   \
+	OPT_IN, OPT_AT, OPT_CALENDAR, OPT_EVERY, OPT_ZONE, OPT_MISFIRE, \
+		OPT_TIMER_NAME, OPT_SLACK, OPT_CLOCK
+
 #define PAYLOAD_OPTIONS OPT_DATA, OPT_FILE, OPT_HEX, OPT_BASE64
 
 const struct verb verbs[] = {
@@ -207,10 +212,10 @@ const struct verb verbs[] = {
 		"\n"
 		"Ends with 0 once the event is accepted, or what --wait says.\n"
 		"With --lines or --null and empty input nothing is sent.\n"
-		"With --in or --at it is sent later, as by delay.\n",
+		"With --in, --at or --on it is sent later, as by delay.\n",
 		{PAYLOAD_OPTIONS, OPT_LINES, OPT_NULL, OPT_WAIT, OPT_NO_WAIT,
-			OPT_HEADER, OPT_PRIORITY, OPT_TTL, OPT_KEY, OPT_IN,
-			OPT_AT, OPT_EVERY},
+			OPT_HEADER, OPT_PRIORITY, OPT_TTL, OPT_KEY,
+			LATER_OPTIONS},
 		2,
 		-1,
 		{COMPLETE_ALIAS, COMPLETE_NOTHING},
@@ -315,9 +320,8 @@ const struct verb verbs[] = {
 		"ALIAS EVENT [DATA...] --in SPAN|--at TIME|--on CALENDAR",
 		"send an event later, print the timer's id",
 		PAYLOAD_HELP,
-		{OPT_IN, OPT_AT, OPT_CALENDAR, OPT_EVERY, OPT_ZONE, OPT_MISFIRE,
-			OPT_TIMER_NAME, OPT_SLACK, OPT_CLOCK, PAYLOAD_OPTIONS,
-			OPT_HEADER, OPT_PRIORITY, OPT_TTL},
+		{LATER_OPTIONS, PAYLOAD_OPTIONS, OPT_HEADER, OPT_PRIORITY,
+			OPT_TTL},
 		2,
 		-1,
 		{COMPLETE_ALIAS, COMPLETE_NOTHING},

@@ -499,6 +499,30 @@ calendar_unref(struct calendar *c)
 	return NULL;
 }
 
+struct calendar *
+calendar_renew(struct calendar *c, struct zones *zones)
+{
+	struct zone *zone = zone_get(zones, calendar_zone(c));
+	size_t size = sizeof(*c) +
+		      c->first[CALENDAR_FIELDS] * sizeof(struct calendar_part);
+	struct calendar *copy;
+
+	/* A zone that is no more stays as it was. */
+	if (!zone || zone_is_same(zone, c->zone)) {
+		zone_unref(zone);
+		return calendar_ref(c);
+	}
+	copy = malloc(size);
+	if (!copy) {
+		zone_unref(zone);
+		return NULL;
+	}
+	memcpy(copy, c, size);
+	atomic_init(&copy->refs, 1);
+	copy->zone = zone;
+	return copy;
+}
+
 const char *
 calendar_zone(const struct calendar *c)
 {

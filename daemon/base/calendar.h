@@ -67,6 +67,9 @@ int calendar_new(const char *text, const char *zone, struct zones *zones,
 	struct calendar **out, char *error);
 struct calendar *calendar_ref(struct calendar *c);
 struct calendar *calendar_unref(struct calendar *c);
+/* A reference to @c or, if its zone is another in @zones, to the same calendar
+ * with that. NULL: out of memory. */
+struct calendar *calendar_renew(struct calendar *c, struct zones *zones);
 const char *calendar_zone(const struct calendar *c);
 /* The first time after @after_us, in microseconds since the epoch; false if
  * there is none before the year 2200. */

@@ -5,14 +5,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/posix_tz.h"
 
-#define ZONE_DIRECTORY "/usr/share/zoneinfo/"
+#define ZONE_DIRECTORY "/usr/share/zoneinfo" /* or $TZDIR */
 
 struct change {
 	int64_t at;     /* the first second */
@@ -360,12 +362,19 @@ zone_of_rule(const char *text)
 static struct zone *
 zone_named(const char *name)
 {
-	char path[sizeof(ZONE_DIRECTORY) + ZONE_NAME_MAX];
+	const char *directory = getenv("TZDIR");
+	char path[PATH_MAX];
+	int n;
 
 	if (strcmp(name, "UTC") == 0)
 		return zone_new(name);
-	strcpy(path, ZONE_DIRECTORY);
-	strcat(path, name);
+	if (!directory || directory[0] != '/')
+		directory = ZONE_DIRECTORY;
+	n = snprintf(path, sizeof(path), "%s/%s", directory, name);
+	if (n < 0 || (size_t)n >= sizeof(path)) {
+		errno = ENAMETOOLONG;
+		return NULL;
+	}
 	return zone_read(name, path);
 }
 
@@ -461,6 +470,21 @@ zone_get(struct zones *zones, const char *name)
 		zone_ref(z);
 	pthread_mutex_unlock(&zones->lock);
 	return z;
+}
+
+bool
+zone_is_same(const struct zone *a, const struct zone *b)
+{
+	if (a == b || !a || !b)
+		return a == b;
+	if (strcmp(a->name, b->name) != 0 || a->first != b->first ||
+		a->n != b->n)
+		return false;
+	for (uint32_t i = 0; i < a->n; i++)
+		if (a->changes[i].at != b->changes[i].at ||
+			a->changes[i].offset != b->changes[i].offset)
+			return false;
+	return true;
 }
 
 struct zone *

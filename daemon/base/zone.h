@@ -45,6 +45,8 @@ void zones_flush(struct zones *zones);
 struct zone *zone_get(struct zones *zones, const char *name);
 struct zone *zone_ref(struct zone *zone);
 struct zone *zone_unref(struct zone *zone);
+/* Have they the same name and rules? */
+bool zone_is_same(const struct zone *a, const struct zone *b);
 const char *zone_name(const struct zone *zone); /* "UTC", "Europe/Berlin" */
 /* The span that @at lies in. A NULL @zone is UTC. */
 void zone_at(const struct zone *zone, int64_t at, struct zone_span *span);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -502,31 +503,77 @@ delay_adjust(struct sched *s, uint64_t id, const struct delay_change *change)
 	return 0;
 }
 
+/* What has run does not run again when the clock is set back by a little; set
+ * back by more it is another time. */
+static uint64_t
+next_from_now(const struct delay_more *more, uint64_t now)
+{
+	const uint64_t guard = GUARD_S * (uint64_t)NS_PER_S;
+	uint64_t last = more->last_ns;
+
+	return calendar_after(
+		more->calendar, last > now && last - now <= guard ? last : now);
+}
+
+static void
+rearm(struct sched *s, struct delay *delay, uint64_t due_ns)
+{
+	timers_remove(&s->wall_timers, &delay->timer);
+	arm(s, delay, due_ns);
+}
+
 void
 delays_clock_set(struct sched *s)
 {
-	const uint64_t guard = GUARD_S * (uint64_t)NS_PER_S;
+	uint64_t now = clock_wall(s->kernel->clock), id = 0, next;
+	struct delay *delay;
+
+	if (!s->delays.n_calendars)
+		return;
+	while ((delay = delays_next(&s->delays, id))) {
+		id = delay->id;
+		if (!delay->more || !delay->more->calendar)
+			continue;
+		next = next_from_now(delay->more, now);
+		if (next && next < delay->more->due_ns)
+			rearm(s, delay, next);
+	}
+}
+
+/* What is due by the old rules and has not fired yet does so. */
+static void
+renew_zone(struct sched *s, struct delay *delay, uint64_t now)
+{
+	struct delay_more *more = delay->more;
+	struct calendar *c = calendar_renew(more->calendar, &s->kernel->zones);
+	uint64_t next;
+
+	if (!c) {
+		log_err("delay.no-memory", "what=zone timer=%" PRIu64,
+			delay->id);
+		return;
+	}
+	calendar_unref(more->calendar);
+	if (c == more->calendar)
+		return;
+	more->calendar = c;
+	next = more->due_ns > now ? next_from_now(more, now) : 0;
+	if (next && next != more->due_ns)
+		rearm(s, delay, next);
+}
+
+void
+delays_zones_changed(struct sched *s)
+{
 	uint64_t now = clock_wall(s->kernel->clock), id = 0;
 	struct delay *delay;
 
 	if (!s->delays.n_calendars)
 		return;
 	while ((delay = delays_next(&s->delays, id))) {
-		struct delay_more *more = delay->more;
-		uint64_t from = now, next;
-
 		id = delay->id;
-		if (!more || !more->calendar)
-			continue;
-		/* What has run does not run again when the clock is set back
-		 * by a little; set back by more it is another time. */
-		if (more->last_ns > now && more->last_ns - now <= guard)
-			from = more->last_ns;
-		next = calendar_after(more->calendar, from);
-		if (!next || next >= more->due_ns)
-			continue;
-		timers_remove(&s->wall_timers, &delay->timer);
-		arm(s, delay, next);
+		if (delay->more && delay->more->calendar)
+			renew_zone(s, delay, now);
 	}
 }
 

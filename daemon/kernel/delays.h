@@ -231,6 +231,9 @@ static inline void delays_bury(struct sched *s, struct delays *d);
 void delays_bury_them(struct sched *s);
 /* The wall clock was set: calendars may come earlier now. */
 void delays_clock_set(struct sched *s);
+/* The zones of the kernel have been forgotten: their files may be others now.
+ * Calendars go by them from now on; nothing fires for that. */
+void delays_zones_changed(struct sched *s);
 
 /* ---- looking ----------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include "kernel/schedule.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,7 +50,6 @@ arm_entry(struct sched *sched, struct session *s, size_t i)
 	struct delay_init init = {.to = s->id,
 		.event = e->event,
 		.event_size = (uint8_t)strlen(e->event),
-		.calendar = e->calendar,
 		.misfire = (enum delay_misfire)s->spec->misfire,
 		.name = name,
 		.schedule = true};
@@ -62,7 +62,10 @@ arm_entry(struct sched *sched, struct session *s, size_t i)
 		delay_named(sched, s->id, NULL, name, init.name_size));
 	if (now && is_same(now, s->spec, e))
 		return;
-	r = delay_set(sched, s, &init, NULL, NULL);
+	/* The spec may be older than the rules of its zone. */
+	init.calendar = calendar_renew(e->calendar, &sched->kernel->zones);
+	r = init.calendar ? delay_set(sched, s, &init, NULL, NULL) : -ENOMEM;
+	calendar_unref(init.calendar);
 	if (r == DELAY_E_NEVER)
 		log_info("schedule.over", "session=\"%s\" event=%s",
 			session_name(s), e->event);

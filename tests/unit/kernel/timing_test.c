@@ -1,6 +1,7 @@
 /* daemon/kernel/{delays,delay_names,schedule}.c: names, slack, the three
  * clocks, changes, calendars and what becomes of those that were missed. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/calendar.h"
@@ -545,6 +546,88 @@ test_a_changed_schedule_does_not_fire_at_once(void **state)
 	assert_string_equal(fake_trace(s), "moved");
 }
 
+/* ---- a zone whose rules change -------------------------------------------- */
+
+static char zone_directory[64];
+
+/* The zone "Test/Land" becomes a copy of @name. */
+static void
+write_zone(const char *name)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command),
+		"mkdir -p %s/Test && cp -L /usr/share/zoneinfo/%s %s/Test/Land",
+		zone_directory, name, zone_directory);
+	assert_int_equal(system(command), 0);
+}
+
+static uint64_t
+calendar_in_land(struct fake *s, const char *text)
+{
+	char error[CALENDAR_ERROR_SIZE];
+	struct calendar *c = NULL;
+	uint64_t id;
+
+	assert_int_equal(calendar_new(text, "Test/Land",
+				 &s->sched->kernel->zones, &c, error),
+		0);
+	id = set(s, (struct delay_init){.calendar = c});
+	calendar_unref(c);
+	return id;
+}
+
+/* B31, B32: its next time is by the new rules; nothing fires for that. */
+static void
+test_a_pending_calendar_follows_changed_rules(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *s = fake_new(f, 0, NULL);
+	struct zones *zones = &f->kernel.zones;
+	uint64_t id, same, due, hourly;
+
+	strcpy(zone_directory, "/tmp/evd-zones-XXXXXX");
+	assert_non_null(mkdtemp(zone_directory));
+	setenv("TZDIR", zone_directory, 1);
+	write_zone("Asia/Tokyo"); /* UTC+9 */
+	id = calendar_in_land(s, "*-*-* 12:00");
+	hourly = calendar_in_land(s, "hourly");
+	same = set(s, (struct delay_init){0});
+	due = delay_due_ns(delay_find(&s->sched->delays, id));
+
+	delays_zones_changed(s->sched); /* still in memory */
+	assert_int_equal(delay_due_ns(delay_find(&s->sched->delays, id)), due);
+	write_zone("Asia/Kolkata"); /* UTC+5:30 */
+	zones_flush(zones);
+	delays_zones_changed(s->sched);
+	fixture_run(f);
+	assert_int_equal(s->n_run, 0);
+	due += HOUR * 7 / 2;
+	if (due - f->clock.wall_ns > 24 * HOUR)
+		due -= 24 * HOUR;
+	assert_int_equal(delay_due_ns(delay_find(&s->sched->delays, id)), due);
+	assert_non_null(delay_find(&s->sched->delays, hourly));
+	assert_non_null(delay_find(&s->sched->delays, same));
+
+	write_zone("Etc/UTC");
+	assert_int_equal(unsetenv("TZDIR"), 0); /* then there is none */
+	zones_flush(zones);
+	delays_zones_changed(s->sched);
+	assert_int_equal(delay_due_ns(delay_find(&s->sched->delays, id)), due);
+	delay_cancel(s->sched, id);
+	delay_cancel(s->sched, hourly);
+}
+
+static int
+teardown_zones(void **state)
+{
+	char command[128];
+
+	snprintf(command, sizeof(command), "rm -r %s", zone_directory);
+	assert_int_equal(system(command), 0);
+	return fixture_teardown(state);
+}
+
 /* ---- memory -------------------------------------------------------------- */
 
 static void
@@ -608,6 +691,9 @@ main(void)
 		ONE(test_a_clock_set_back_far_begins_anew),
 		ONE(test_a_schedule_survives_crashes_and_ends_with_its_session),
 		ONE(test_a_changed_schedule_does_not_fire_at_once),
+		cmocka_unit_test_setup_teardown(
+			test_a_pending_calendar_follows_changed_rules,
+			fixture_setup, teardown_zones),
 		ONE(test_without_memory_nothing_is_set),
 	};
 
