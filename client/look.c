@@ -512,9 +512,47 @@ evd_daemon_loop(const struct evd_daemon *d, size_t i, int value)
 		return loop->queued;
 	case EVD_LOOP_TIMERS:
 		return loop->timers;
+	case EVD_LOOP_LATE_COUNT:
+		return loop->late_count;
+	case EVD_LOOP_LATE_P50:
+		return loop->late_p50_ns;
+	case EVD_LOOP_LATE_P99:
+		return loop->late_p99_ns;
+	case EVD_LOOP_LATE_MAX:
+		return loop->late_max_ns;
 	default: /* of a later version */
 		return 0;
 	}
+}
+
+uint64_t
+evd_daemon_late(const struct evd_daemon *d, int value)
+{
+	switch (value) {
+	case EVD_LOOP_LATE_COUNT:
+		return daemon_pb(d)->late_count;
+	case EVD_LOOP_LATE_P50:
+		return daemon_pb(d)->late_p50_ns;
+	case EVD_LOOP_LATE_P99:
+		return daemon_pb(d)->late_p99_ns;
+	case EVD_LOOP_LATE_MAX:
+		return daemon_pb(d)->late_max_ns;
+	default:
+		return 0;
+	}
+}
+
+uint64_t
+evd_daemon_late_bucket(const struct evd_daemon *d, size_t i, uint64_t *below_ns)
+{
+	const Eventd__V1__LateBucket *b;
+
+	if (i >= daemon_pb(d)->n_late_bucket)
+		return 0;
+	b = daemon_pb(d)->late_bucket[i];
+	if (below_ns)
+		*below_ns = b->below_ns ? b->below_ns : UINT64_MAX;
+	return b->count;
 }
 
 uint64_t

@@ -258,9 +258,71 @@ print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 
 /* ---- the daemon ---- */
 
+/* Nanoseconds as they stand, for machines. */
+static void
+late_json(struct json *j, const uint64_t late[4])
+{
+	json_uint(j, "late_count", late[0]);
+	json_uint(j, "late_p50_ns", late[1]);
+	json_uint(j, "late_p99_ns", late[2]);
+	json_uint(j, "late_max_ns", late[3]);
+}
+
+static void
+loop_late(const struct evd_daemon *d, size_t i, uint64_t late[4])
+{
+	for (int value = 0; value < 4; value++)
+		late[value] =
+			evd_daemon_loop(d, i, EVD_LOOP_LATE_COUNT + value);
+}
+
+static void
+daemon_late(const struct evd_daemon *d, uint64_t late[4])
+{
+	for (int value = 0; value < 4; value++)
+		late[value] = evd_daemon_late(d, EVD_LOOP_LATE_COUNT + value);
+}
+
+/* Of all loops together, and the histogram. */
+static void
+lateness_json(struct json *j, const struct evd_daemon *d)
+{
+	uint64_t late[4], n, below;
+
+	daemon_late(d, late);
+	json_object(j, "lateness");
+	late_json(j, late);
+	json_array(j, "buckets");
+	for (size_t i = 0; (n = evd_daemon_late_bucket(d, i, &below)); i++) {
+		json_object(j, NULL);
+		if (below != UINT64_MAX)
+			json_uint(j, "below_ns", below);
+		json_uint(j, "count", n);
+		json_object_end(j);
+	}
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static void
+print_lateness(struct ctl *ctl, const struct evd_daemon *d)
+{
+	uint64_t late[4];
+
+	daemon_late(d, late);
+	if (late[0])
+		print_field(ctl, "Lateness",
+			"%.3f ms at most for half of %" PRIu64
+			" delays, %.3f ms for 99 %%, %.3f ms for all",
+			(double)late[1] / 1e6, late[0], (double)late[2] / 1e6,
+			(double)late[3] / 1e6);
+}
+
 static void
 batching_json(struct json *j, const struct evd_daemon *d)
 {
+	uint64_t late[4];
+
 	json_uint(j, "budget", evd_daemon_budget(d));
 	json_uint(j, "turn_budget", evd_daemon_turn_budget(d));
 	json_bool(j, "profile", evd_daemon_profile(d));
@@ -272,6 +334,8 @@ batching_json(struct json *j, const struct evd_daemon *d)
 			evd_daemon_loop(d, i, EVD_LOOP_RUNNABLE));
 		json_uint(j, "queued", evd_daemon_loop(d, i, EVD_LOOP_QUEUED));
 		json_uint(j, "timers", evd_daemon_loop(d, i, EVD_LOOP_TIMERS));
+		loop_late(d, i, late);
+		late_json(j, late);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -319,6 +383,7 @@ daemon_json(struct json *j, const struct evd_daemon *d)
 	json_uint(j, "late_replies", evd_daemon_late_replies(d));
 	json_uint(j, "denied", evd_daemon_denied(d));
 	batching_json(j, d);
+	lateness_json(j, d);
 	json_uint(j, "memory", evd_daemon_memory(d));
 	json_object_end(j);
 	json_line_end(j);
@@ -355,6 +420,7 @@ print_daemon(struct ctl *ctl, const struct evd_daemon *d)
 	print_field(ctl, "Clients", "%" PRIu64, evd_daemon_connections(d));
 	print_counters(ctl, counters);
 	print_loops(ctl, d);
+	print_lateness(ctl, d);
 	if (evd_daemon_dead_letters(d))
 		print_field(ctl, "Dead",
 			"%" PRIu64 " letters: eventctl dead list shows them",

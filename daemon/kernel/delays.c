@@ -701,6 +701,8 @@ delay_fire(struct sched *s, struct timer *timer)
 	bool skip = missed && delay->more->misfire == DELAY_SKIP;
 	struct msg *m = skip ? NULL : event_of(s, delay);
 
+	if (delay_clock(delay) == DELAY_MONOTONIC && now > timer->due_ns)
+		lateness_add(&s->lateness, now - timer->due_ns);
 	assert(delay->id); /* none fires between a handler and delays_bury() */
 	if (!skip && !m) { /* out of memory: nothing else ends it, so again */
 		timers_add(wheel(s, delay), timer,

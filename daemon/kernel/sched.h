@@ -14,6 +14,7 @@
 #include "kernel/calls.h"
 #include "kernel/delays.h"
 #include "kernel/kernel.h"
+#include "kernel/lateness.h"
 #include "kernel/msg.h"
 #include "kernel/profiling.h"
 #include "kernel/session.h"
@@ -89,6 +90,7 @@ struct sched {
 	struct timers wall_timers;  /* of alarms: wall clock */
 	struct timers *boot_timers; /* NULL until there is one */
 	struct clock_near near;     /* what delays count from */
+	struct lateness lateness;   /* of delays by elapsed time */
 	struct calls calls;
 	struct delays delays;
 	struct counters counters; /* of all sessions ever, and of delays */

@@ -352,17 +352,30 @@ put_loop(Eventd__V1__DaemonInfo *d, const struct sched *s)
 	loop->turns = s->turns;
 	loop->runnable = s->n_runnable;
 	loop->queued = s->queued;
-	loop->timers = s->timers.n + s->wall_timers.n;
+	loop->timers = s->timers.n + s->wall_timers.n +
+		       (s->boot_timers ? s->boot_timers->n : 0);
+	loop->late_count = s->lateness.n;
+	loop->late_p50_ns = lateness_of_thousand(&s->lateness, 500);
+	loop->late_p99_ns = lateness_of_thousand(&s->lateness, 990);
+	loop->late_max_ns = s->lateness.max_ns;
 	if (s->profile.all)
 		d->profile = true;
 }
+
+/* What is asked of all loops. */
+struct overview {
+	Eventd__V1__StatusReport report;
+	struct lateness lateness;
+};
 
 /* args: failed sessions found */
 static bool
 daemon_visit(struct gather *g, struct sched *s)
 {
-	Eventd__V1__StatusReport *report = g->out;
+	struct overview *o = g->out;
+	Eventd__V1__StatusReport *report = &o->report;
 
+	lateness_merge(&o->lateness, &s->lateness);
 	add_counters(report->daemon->counters, s);
 	put_loop(report->daemon, s);
 	g->args[0] += s->n_failed;
@@ -373,11 +386,38 @@ daemon_visit(struct gather *g, struct sched *s)
 	return true;
 }
 
+/* Without memory there are fewer buckets. */
+static void
+put_lateness(
+	struct gather *g, Eventd__V1__DaemonInfo *d, const struct lateness *l)
+{
+	size_t size = LATENESS_BUCKETS * sizeof(d->late_bucket[0]);
+
+	d->late_count = l->n;
+	d->late_p50_ns = lateness_of_thousand(l, 500);
+	d->late_p99_ns = lateness_of_thousand(l, 990);
+	d->late_max_ns = l->max_ns;
+	d->late_bucket = l->n ? gather_alloc(g, size) : NULL;
+	for (unsigned i = 0; d->late_bucket && i < LATENESS_BUCKETS; i++) {
+		Eventd__V1__LateBucket *b;
+
+		if (!l->buckets[i])
+			continue;
+		b = gather_alloc(g, sizeof(*b));
+		if (!b)
+			return;
+		eventd__v1__late_bucket__init(b);
+		b->below_ns = i < LATENESS_BUCKETS - 1 ? lateness_bound(i) : 0;
+		b->count = l->buckets[i];
+		d->late_bucket[d->n_late_bucket++] = b;
+	}
+}
+
 static void
 daemon_finish(struct gather *g)
 {
-	Eventd__V1__StatusReport *report = g->out;
-	Eventd__V1__DaemonInfo *d = report->daemon;
+	struct overview *o = g->out;
+	Eventd__V1__DaemonInfo *d = o->report.daemon;
 	struct kernel *k = g->home->kernel;
 	const struct peer_shared *shared = g->peer->shared;
 
@@ -394,6 +434,7 @@ daemon_finish(struct gather *g)
 	d->state = (char *)(atomic_load(&k->stopping) ? "stopping" : "running");
 	d->denied = atomic_load(&shared->denied);
 	d->late_replies = atomic_load(&k->late_replies);
+	put_lateness(g, d, &o->lateness);
 }
 
 static bool
@@ -414,7 +455,8 @@ make_loops(struct gather *g, Eventd__V1__DaemonInfo *d)
 static bool
 status_of_daemon(struct gather *g)
 {
-	Eventd__V1__StatusReport *report = g->out;
+	struct overview *o = g->out;
+	Eventd__V1__StatusReport *report = &o->report;
 	struct counters none = {0};
 
 	report->daemon = gather_alloc(g, sizeof(*report->daemon));
@@ -441,6 +483,7 @@ verb_status(struct peer *p, const Eventd__V1__Request *r)
 	struct sched *s = atomic_load(&p->session->home);
 	const char *alias = r->status->alias;
 	Eventd__V1__StatusReport *report;
+	struct overview *o;
 	struct gather *g;
 
 	if (alias[0] && (!verb_name_ok(p, r->id, alias) ||
@@ -449,13 +492,14 @@ verb_status(struct peer *p, const Eventd__V1__Request *r)
 	g = gather_new(p, r->id);
 	if (!g)
 		return;
-	report = gather_alloc(g, sizeof(*report));
-	if (!report) {
+	o = gather_alloc(g, sizeof(*o));
+	if (!o) {
 		gather_answer(g);
 		return;
 	}
+	report = &o->report;
 	eventd__v1__status_report__init(report);
-	g->out = report;
+	g->out = o;
 	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_REPORT;
 	g->response.report = report;
 	if (alias[0])

@@ -176,10 +176,24 @@ enum evd_loop_value {
 	EVD_LOOP_RUNNABLE = 1, /* now: sessions with something to do */
 	EVD_LOOP_QUEUED = 2,   /* now: events in mailboxes of its sessions */
 	EVD_LOOP_TIMERS = 3,   /* now */
+	/* How late delays by elapsed time were when they fired: how many ever;
+	 * ns that half of them, that 99 % were at most; ns of the latest. */
+	EVD_LOOP_LATE_COUNT = 4,
+	EVD_LOOP_LATE_P50 = 5,
+	EVD_LOOP_LATE_P99 = 6,
+	EVD_LOOP_LATE_MAX = 7,
 };
 /* Of loop @i, from 0; 0 past the last. */
 EVD_API uint64_t evd_daemon_loop(
 	const struct evd_daemon *d, size_t i, int value);
+/* One of EVD_LOOP_LATE_*, of all loops together. */
+EVD_API uint64_t evd_daemon_late(const struct evd_daemon *d, int value);
+/* The histogram of that, bucket by bucket from 0 on, those that are empty left
+ * out: how many delays were later than the bound of the bucket before, and by
+ * less than *@below_ns, which may be NULL; UINT64_MAX: there is no bound. 0:
+ * past the last. */
+EVD_API uint64_t evd_daemon_late_bucket(
+	const struct evd_daemon *d, size_t i, uint64_t *below_ns);
 
 /**
  * evd_timers() - a page of the pending timers

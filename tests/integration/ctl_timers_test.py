@@ -2,6 +2,10 @@
 """Timers through the real daemon: names, changes, clocks, calendars."""
 import datetime
 import json
+import os
+import shutil
+import signal
+import threading
 import time
 
 import ctl
@@ -174,6 +178,157 @@ class Calendars(TestCase):
         self.ctl("calendar", "nonsense", code=64)
         self.ctl("calendar", "*-02-30", "-v")
         self.told("no time to come")
+
+
+class Posts(TestCase):
+    """A post that is due later has the words of a delay."""
+
+    def test_all_words(self):
+        made = self.object("post", "ticks", "tick", "p", "--on", "*:*:*",
+                           "--zone", "Asia/Tokyo", "--misfire", "all",
+                           "--slack", "5ms", "--name", "cal")
+        harness.wait_for(lambda: len(self.ticks()) >= 2, "two seconds")
+        timer, = self.timers("cal")
+        self.assertEqual(timer["timer"], made["timer"])
+        self.assertEqual(timer["zone"], "Asia/Tokyo")
+        self.assertEqual(timer["misfire"], "all")
+        self.assertEqual(timer["slack_ms"], 5)
+        self.object("post", "ticks", "tick", "--in", "1h", "--clock",
+                    "boottime", "--name", "cal")
+        self.assertEqual(self.timers("cal")[0]["clock"], "boottime")
+
+    def test_wrong_use(self):
+        for words, part in [
+                (["--name", "n"], "say when"),
+                (["--slack", "1s"], "say when"),
+                (["--in", "1s", "--zone", "UTC"], "go with --on"),
+                (["--on", "daily", "--key", "k"], "no --key"),
+                (["--on", "daily", "--wait", "handled"], "--wait")]:
+            self.ctl("post", "ticks", "tick", *words, code=64)
+            self.told(part)
+
+
+class Zones(ctl.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.zones = os.path.join(self.daemon.root, "zones")
+        os.makedirs(os.path.join(self.zones, "Test"))
+        self.write_zone("Asia/Tokyo")
+        self.daemon.configure("Loops=2")
+        self.daemon.session("ticks", script=TICKS)
+        self.daemon.session("echo", script=ctl.ECHO)
+        self.daemon.start(environment={"TZDIR": self.zones})
+
+    def write_zone(self, name):
+        shutil.copy("/usr/share/zoneinfo/" + name,
+                    os.path.join(self.zones, "Test", "Land"))
+
+    def due(self):
+        return {t["event"]: t["due"] for t in self.objects("timers", "ticks")
+                if t.get("zone") == "Test/Land"}
+
+    def test_a_reload_sees_changed_rules(self):  # B31
+        self.daemon.write(
+            "sessions.d/ticks.conf",
+            "[Session]\nAlias=ticks\nKind=lua\nScript=../scripts/ticks.lua\n"
+            "[Schedule]\nboot=12:00\nZone=Test/Land\n")
+        self.ctl("reload")
+        self.ctl("post", "ticks", "tick", "--on", "12:00", "--zone",
+                 "Test/Land")
+        self.assertEqual({d[11:19] for d in self.due().values()},
+                         {"03:00:00"})
+        self.write_zone("Asia/Kolkata")
+        self.ctl("reload", "--preview")
+        self.assertEqual({d[11:19] for d in self.due().values()},
+                         {"03:00:00"})
+        self.ctl("reload")
+        self.assertEqual(set(self.due()), {"boot", "tick"})
+        self.assertEqual({d[11:19] for d in self.due().values()},
+                         {"06:30:00"})
+        self.ctl("restart", "ticks")
+        harness.wait_for(lambda: self.due().get("boot", "")[11:19] ==
+                         "06:30:00", "the schedule by the new rules")
+        self.assertEqual(self.ctl("call", "ticks", "get"), b"")
+
+
+SWARM = """
+local fired = {}
+return {
+    set = function(data)
+        for i = 1, tonumber(data) do
+            eventd.delay(math.random() * 0.5, "tick", tostring(i))
+        end
+    end,
+    tick = function(data) fired[#fired + 1] = data end,
+    fired = function() eventd.reply(tostring(#fired)) end,
+    list = function() eventd.reply(table.concat(fired, " ")) end,
+}
+"""
+
+
+class Swarm(ctl.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.daemon.configure("Loops=2")
+        self.daemon.session("swarm", script=SWARM)
+        self.start()
+
+    def fired(self):
+        return int(self.ctl("call", "swarm", "fired"))
+
+    def lateness(self):
+        return self.object("status")["lateness"]
+
+    def test_lateness_is_told(self):  # B41
+        self.assertEqual(self.lateness()["late_count"], 0)
+        self.ctl("post", "swarm", "set", "5000")
+        harness.wait_for(lambda: self.fired() == 5000, "all of the swarm")
+        late = self.lateness()
+        self.assertEqual(late["late_count"], 5000)
+        self.assertEqual(sum(b["count"] for b in late["buckets"]), 5000)
+        bounds = [b["below_ns"] for b in late["buckets"]]
+        self.assertEqual(bounds, sorted(set(bounds)))
+        self.assertGreater(bounds[-1], late["late_max_ns"])
+        self.assertLessEqual(late["late_p50_ns"], late["late_p99_ns"])
+        self.assertLessEqual(late["late_p99_ns"], late["late_max_ns"])
+        loops = self.object("status")["loop"]
+        self.assertEqual(sum(l["late_count"] for l in loops), 5000)
+        self.assertIn("5000 delays", self.ctl("status").decode())
+
+    def test_stopped_and_continued_it_loses_none(self):  # B35
+        self.ctl("post", "swarm", "set", "2000")
+        for _ in range(40):
+            self.daemon.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.01)
+            self.daemon.process.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+        harness.wait_for(lambda: self.fired() == 2000, "all of the swarm")
+        fired = self.ctl("call", "swarm", "list").decode().split()
+        self.assertEqual(sorted(map(int, fired)), list(range(1, 2001)))
+        self.assertIsNone(self.daemon.process.poll())
+
+    def test_each_has_fired_or_was_cancelled(self):  # B40
+        self.ctl("post", "swarm", "set", "3000", "--wait", "handled")
+        ids = [int(t["timer"]) for t in self.objects("timers", "swarm")]
+        results = []
+
+        def cancel(client, mine):
+            results.append(sum(
+                harness.first(client.request(
+                    "cancel", (1, timer)), 2) == 0
+                for timer in mine))
+
+        clients = [self.daemon.client() for _ in range(4)]
+        threads = [threading.Thread(target=cancel, args=(c, ids[i // 2::2]))
+                   for i, c in enumerate(clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        harness.wait_for(
+            lambda: not self.objects("timers", "swarm"), "the end of all")
+        harness.wait_for(lambda: self.fired() + sum(results) == 3000,
+                         "each timer once")
 
 
 class Schedule(TestCase):

@@ -1,9 +1,12 @@
 /* daemon/exec/loop.c: loops in real threads under the real clock. */
 #include "exec/loop.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "fixture.h"
 
@@ -247,6 +250,61 @@ test_delays_of_nothing_do_not_starve_others(void **state)
 	assert_true(greedy.n > 100);
 }
 
+/* ---- the wall clock is set ------------------------------------------- */
+
+static _Atomic uint64_t ahead_ns;
+
+static uint64_t
+wall_ahead(const struct clock_source *c)
+{
+	(void)c;
+	return clock_wall(&clock_system) + atomic_load(&ahead_ns);
+}
+
+static void
+count_and_tell(struct actor *a, struct msg *m)
+{
+	(void)m;
+	a->n++;
+	rig_done(a->rig);
+}
+
+/* B28: the timerfd that is cancelled when the clock is set is another
+ * descriptor here, for a test does not set the machine's clock. The loop sleeps
+ * for an hour, is told, and what has passed fires once. */
+static void
+test_an_alarm_fires_once_when_the_clock_is_set(void **state)
+{
+	static struct clock_source source;
+	struct rig *rig = *state;
+	struct actor a = {.on_run = count_and_tell};
+	struct delay_init init = {
+		.event = "e", .event_size = 1, .clock = DELAY_WALL};
+	uint64_t one = 1;
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	source = clock_system;
+	source.wall_ns = wall_ahead;
+	atomic_store(&ahead_ns, 0);
+	rig->kernel.clock = &source;
+	assert_int_equal(dup3(fd, rig->loops[0]->clock_fd, O_CLOEXEC),
+		rig->loops[0]->clock_fd);
+	actor_init(&a, rig, 0);
+	init.to = a.id;
+	init.due_ns = clock_wall(&source) + 3600ull * NS_PER_S;
+	assert_int_equal(
+		delay_set(&rig->loops[0]->sched, NULL, &init, NULL, NULL), 0);
+	rig_start(rig);
+	atomic_store(&ahead_ns, 7200ull * NS_PER_S);
+	assert_int_equal(write(fd, &one, sizeof(one)), sizeof(one));
+	rig_await(rig, 1);
+	atomic_store(&ahead_ns, 0);
+	assert_int_equal(write(fd, &one, sizeof(one)), sizeof(one));
+	rig_stop(rig);
+	assert_int_equal(a.n, 1);
+	close(fd);
+}
+
 /* ---- callbacks of libuv between a turn and the poll ------------------ */
 
 struct between {
@@ -458,6 +516,7 @@ main(void)
 		ONE(test_sleeps_end_in_time),
 		ONE(test_a_sleep_counts_from_its_call_in_a_long_turn),
 		ONE(test_delays_of_nothing_do_not_starve_others),
+		ONE(test_an_alarm_fires_once_when_the_clock_is_set),
 		TWO(test_a_post_from_a_close_callback_is_handled),
 		TWO(test_a_sleep_from_a_close_callback_ends),
 		TWO(test_a_flush_from_a_close_callback_runs),

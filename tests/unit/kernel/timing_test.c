@@ -546,6 +546,40 @@ test_a_changed_schedule_does_not_fire_at_once(void **state)
 	assert_string_equal(fake_trace(s), "moved");
 }
 
+/* ---- leases -------------------------------------------------------------- */
+
+static enum session_result
+hold(struct fake *s, struct msg *m)
+{
+	s->held[s->n_held++] = m;
+	return SESSION_LEASED;
+}
+
+/* B34: a delay longer than any time to settle is delivered once; the time that
+ * it is held begins then. */
+static void
+test_a_long_delay_is_delivered_once(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *s = fake_new(f, 0, NULL);
+
+	s->on_run = hold;
+	set(s, (struct delay_init){.due_ns = f->clock.monotonic_ns + 2 * HOUR});
+	fixture_advance(f, 7199 * 1000);
+	assert_int_equal(s->n_run, 0);
+	assert_int_equal(s->session->counters.leased, 0);
+	fixture_advance(f, 2 * 1000);
+	assert_int_equal(s->n_run, 1);
+	assert_int_equal(s->session->counters.leased, 1);
+	fixture_advance(f, 4 * 3600 * 1000);
+	assert_int_equal(s->n_run, 1);
+	session_done(s->session, s->held[0], 0);
+	fixture_advance(f, 4 * 3600 * 1000);
+	assert_int_equal(s->n_run, 1);
+	assert_int_equal(s->session->counters.handled, 1);
+	assert_int_equal(f->scheds[0].counters.accepted, 1);
+}
+
 /* ---- a zone whose rules change -------------------------------------------- */
 
 static char zone_directory[64];
@@ -691,6 +725,7 @@ main(void)
 		ONE(test_a_clock_set_back_far_begins_anew),
 		ONE(test_a_schedule_survives_crashes_and_ends_with_its_session),
 		ONE(test_a_changed_schedule_does_not_fire_at_once),
+		ONE(test_a_long_delay_is_delivered_once),
 		cmocka_unit_test_setup_teardown(
 			test_a_pending_calendar_follows_changed_rules,
 			fixture_setup, teardown_zones),
