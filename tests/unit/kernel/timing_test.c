@@ -580,7 +580,7 @@ test_a_long_delay_is_delivered_once(void **state)
 	assert_int_equal(f->scheds[0].counters.accepted, 1);
 }
 
-/* ---- a zone whose rules change -------------------------------------------- */
+/* ---- a zone whose rules change ---------------------------------------- */
 
 static char zone_directory[64];
 
