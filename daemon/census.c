@@ -57,7 +57,7 @@ census_count(struct round *round, struct loop *l)
 		/* nobody resumes it now, or it comes back with the store */
 		if (!(s->box_bits & (BOX_PAUSED | BOX_DURABLE)))
 			t->waiting += s->box.n + s->box.n_parked;
-		t->waiting += s->run == SESSION_BUSY;
+		t->waiting += s->run == SESSION_BUSY || s->run == SESSION_AWAY;
 		t->waiting += s->control.tail || s->notices.tail;
 	}
 }

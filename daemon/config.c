@@ -26,8 +26,8 @@ static const char *const log_words[] = {
 static const char *const yes_words[] = {"no", "yes", NULL};
 static const char *const corrupt_words[] = {"quarantine", "refuse", NULL};
 static const char *const daemon_sections[] = {
-	"Daemon", "Store", "Access", NULL};
-static const char *const argued_sections[] = {"Access", NULL};
+	"Daemon", "Store", "Access", "Pool", NULL};
+static const char *const argued_sections[] = {"Access", "Pool", NULL};
 
 static void
 set_loops(
@@ -71,6 +71,14 @@ set_socket(
 			fault, value, strlen(value), CONFIG_SOCKET_MAX);
 	else
 		config_set_path(f, key, value);
+}
+
+static void
+set_busy(struct config_file *f, const struct config_key *key, const char *value)
+{
+	struct config *c = f->target;
+
+	config_set_busy(f, key->name, value, &c->busy_us);
 }
 
 #define HOUR_MS (3600 * UINT64_C(1000))
@@ -122,6 +130,7 @@ static const struct config_key daemon_keys[] = {
 		.words = corrupt_words),
 	SIZE("CoroutineStack", coroutine_stack, CORO_STACK_MIN, CORO_STACK_MAX),
 	COUNT("CoroutineStacks", coroutine_stacks, 0, 10000000),
+	KEY("BusyPoll", set_busy, busy_us, .min = 0),
 };
 
 enum { N_DAEMON_KEYS = sizeof(daemon_keys) / sizeof(*daemon_keys) };
@@ -132,8 +141,10 @@ static void
 set_argued(struct config_file *f, const char *section, const char *words,
 	const char *key, const char *value)
 {
-	(void)section;
-	config_access_set(f, words, key, value);
+	if (strcmp(section, "Pool") == 0)
+		config_pool_set(f, words, key, value);
+	else
+		config_access_set(f, words, key, value);
 }
 
 const struct config_table config_table_daemon = {
@@ -192,6 +203,7 @@ config_free(struct config *c)
 	for (size_t i = 0; i < c->n_specs; i++)
 		spec_unref(c->specs[i]);
 	free(c->specs);
+	config_pools_free(c);
 	free(c->socket);
 	free(c->sessions_dir);
 	free(c->store_path);
@@ -239,6 +251,8 @@ config_fixed_diff(
 			used += (size_t)snprintf(out + used, size - used,
 				"%s%s=", used ? ", " : "", key->name);
 	}
+	if (config_pools_differ(a, b) && used < size)
+		snprintf(out + used, size - used, "%s[Pool]", used ? ", " : "");
 }
 
 /* ---- places ------------------------------------------------------------ */
@@ -591,6 +605,8 @@ finish_daemon(struct loading *l)
 	if (l->source->log_level)
 		option_log_level(l, l->source->log_level);
 	count_loops(l);
+	if (!r)
+		r = config_pools_finish(c);
 	if (c->window_bytes < c->limits.max_payload)
 		config_errors_add(l->errors,
 			"%s: WindowBytes= (%llu) is below MaxPayload= (%u): "
@@ -627,6 +643,7 @@ session_read(struct loading *l, struct config_aliases *aliases,
 	struct config_session s = {.aliases = aliases,
 		.policy = c->policy,
 		.warnings = &c->warnings,
+		.config = c,
 		.n_loops = l->source->running_loops ? l->source->running_loops
 						    : c->loops};
 	char *name = session_name_of(l, file);

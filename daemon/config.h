@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "config_file.h"
+#include "config_pool.h"
 #include "kernel/kernel.h"
 #include "kernel/spec.h"
 
@@ -50,7 +51,10 @@ struct config {
 	uint32_t stop_timeout_ms;
 	uint64_t coroutine_stack;  /* bytes of one */
 	uint32_t coroutine_stacks; /* that are kept when free */
-	char *sessions_dir;        /* SessionsDirectory=, or NULL */
+	uint32_t busy_us;          /* BusyPoll= */
+	struct config_pool *pools; /* n_pools of them */
+	size_t n_pools;
+	char *sessions_dir; /* SessionsDirectory=, or NULL */
 	/* [Store] */
 	char *store_path;       /* Path=; NULL: by default */
 	uint64_t store_max;     /* bytes; 0: as the disk allows */

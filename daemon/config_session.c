@@ -72,6 +72,7 @@ config_session_digest(const struct session_spec *spec)
 	d = config_digest_number(d, spec->memory_max);
 	d = config_digest_number(d, spec->handler_ms);
 	d = config_digest_number(d, spec->concurrency);
+	d = config_digest_string(d, spec->executor);
 	d = config_digest_number(d, spec->if_taken);
 	d = config_digest_number(d, spec->allow_replace);
 	d = config_digest_number(d, spec->manage_others);
@@ -304,6 +305,29 @@ set_loop(struct config_file *f, const struct config_key *key, const char *value)
 	s->spec->loop = (int)set_apart(f, &bounded, value, config_set_count, 0);
 }
 
+/* A pool's name, or "loop". */
+static void
+set_executor(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	struct config_session *s = f->target;
+
+	(void)key;
+	if (strcmp(value, "loop") != 0 && s->config &&
+		!config_pool_find(s->config, value)) {
+		config_file_error(f, f->at,
+			"there is no pool '%s' for Executor=; there are loop, "
+			"worker, threadpool, leader and those with a [Pool "
+			"NAME] in eventd.conf",
+			value);
+		return;
+	}
+	free(s->spec->executor);
+	s->spec->executor = strdup(value);
+	if (!s->spec->executor)
+		no_memory(f);
+}
+
 /* Plain fields are in the spec that the target points at. */
 static void
 set_in_spec(struct config_file *f, const struct config_key *key,
@@ -415,6 +439,7 @@ enum {
 	ROW_START,
 	ROW_IDLE_STOP,
 	ROW_COLLECT,
+	ROW_EXECUTOR,
 };
 
 static const struct config_key keys[] = {
@@ -436,6 +461,7 @@ static const struct config_key keys[] = {
 		KEY("Session", "IdleStop", set_span, FIELD(idle_ms, 0, DAY_MS)),
 	[ROW_COLLECT] = KEY("Session", "Collect", set_word,
 		FIELD(collect, 0, 0), .words = no_yes),
+	[ROW_EXECUTOR] = KEY("Session", "Executor", set_executor, .width = 0),
 	KEY("Session", "Group", config_set_group, .width = 0),
 	KEY("Session", "Order", config_set_order, .width = 0),
 	KEY("Session", "Strategy", set_word, FIELD(strategy, 0, 0),
@@ -523,6 +549,7 @@ check_program(struct config_file *f)
 	} else {
 		program_is_extra(f, ROW_SCRIPT, kind);
 		program_is_extra(f, ROW_PLUGIN, kind);
+		program_is_extra(f, ROW_EXECUTOR, kind);
 	}
 }
 

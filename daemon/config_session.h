@@ -32,9 +32,12 @@ void config_session_claim(struct config_file *f, const char *name);
 uint64_t config_session_digest(const struct session_spec *spec);
 
 /* What one file is read into, and with which others. */
+struct config;
+
 struct config_session {
 	struct session_spec *spec;
-	unsigned n_loops; /* Loop= must be below */
+	unsigned n_loops;            /* Loop= must be below */
+	const struct config *config; /* whose pools there are; NULL: any */
 	struct config_aliases *aliases;
 	struct config_schedule schedule; /* while a file is read; else zero */
 	struct config_access access;     /* likewise */

@@ -15,6 +15,7 @@
 #include "describe.h"
 #include "durable.h"
 #include "eventd/version.h"
+#include "exec/pool.h"
 #include "kernel/kernel.h"
 #include "kind/kind.h"
 #include "net/conn.h"
@@ -26,9 +27,10 @@
 #include "watch.h"
 
 enum {
-	STATUS_MS = 5000,     /* between looks at the sessions' health */
-	DRAIN_MS = 10,        /* between looks at what is queued */
-	CLOSE_MS = 2000,      /* for connections to close */
+	STATUS_MS = 5000, /* between looks at the sessions' health */
+	DRAIN_MS = 10,    /* between looks at what is queued */
+	CLOSE_MS = 2000,  /* for connections to close */
+	AWAY_MS = 1000,   /* for handlers of pools, when the loops have ended */
 	HARD_STOP_MS = 10000, /* beyond StopTimeout=: then it gives up */
 	HURRY_MS = 2000,      /* after a second signal */
 	STATUS_TEXT_MAX = 128,
@@ -46,6 +48,8 @@ struct daemon {
 	struct loop *loops;
 	struct net *nets;
 	unsigned n_loops, n_made;
+	struct pool **pools;
+	unsigned n_pools;
 	struct server server;
 	struct sockets sockets;
 	struct listener listeners[NOTIFY_SOCKETS_MAX];
@@ -523,6 +527,57 @@ server_set_up(struct daemon *d, const struct config *c)
 	d->server.hello_timeout_ms = c->hello_timeout_ms;
 }
 
+/* Their threads are made when sessions need them. */
+static int
+pools_init(struct daemon *d, const struct config *c)
+{
+	struct executor **table = calloc(c->n_pools, sizeof(*table));
+
+	d->pools = calloc(c->n_pools, sizeof(*d->pools));
+	d->kernel.executors = table;
+	if (!table || !d->pools)
+		return err_raise(-ENOMEM);
+	for (; d->n_pools < c->n_pools; d->n_pools++) {
+		const struct config_pool *p = &c->pools[d->n_pools];
+		struct pool *pool = pool_new(&(struct pool_init){
+			.name = p->name,
+			.type = (enum pool_type)p->type,
+			.n_threads = p->threads,
+			.busy_ns = p->busy_us * NS_PER_US,
+			.cpus = p->has_cpus ? &p->cpus : NULL,
+			.thread_init = kind_thread_init,
+			.thread_deinit = kind_thread_deinit,
+		});
+
+		if (!pool)
+			return err_raise(-ENOMEM);
+		d->pools[d->n_pools] = pool;
+		table[d->n_pools] = &pool->executor;
+		d->kernel.n_executors = d->n_pools + 1;
+	}
+	return 0;
+}
+
+/* False: some thread has not ended, and all memory is left to it. */
+static bool
+pools_stop(struct daemon *d)
+{
+	unsigned n_stuck = 0;
+
+	for (unsigned i = 0; i < d->n_pools; i++)
+		n_stuck += pool_stop(d->pools[i], n_stuck ? 0 : AWAY_MS);
+	return n_stuck == 0;
+}
+
+static void
+pools_free(struct daemon *d)
+{
+	for (unsigned i = 0; i < d->n_pools; i++)
+		pool_free(d->pools[i]);
+	free(d->pools);
+	free(d->kernel.executors);
+}
+
 static int
 loops_init(struct daemon *d)
 {
@@ -588,6 +643,12 @@ daemon_deinit(struct daemon *d)
 
 	for (unsigned i = 1; i < d->n_loops; i++)
 		loop_join(&d->loops[i]);
+	if (!pools_stop(d)) {
+		sockets_close(&d->sockets);
+		log_info("daemon.stopped", "status=%d", d->exit);
+		fflush(NULL);
+		_exit(d->exit);
+	}
 	for (unsigned i = 0; i < d->n_loops; i++)
 		if (loop_deinit(&d->loops[i]))
 			r = err_raise(-EBUSY);
@@ -596,6 +657,7 @@ daemon_deinit(struct daemon *d)
 	hosting_deinit(&d->hosting);
 	reloader_deinit(&d->reloader);
 	sockets_close(&d->sockets);
+	pools_free(d);
 	kernel_deinit(&d->kernel);
 	free(d->nets);
 	free(d->loops);
@@ -640,6 +702,9 @@ daemon_init(struct daemon *d, const struct config_source *source,
 		if (durable_open(&d->durable, &d->kernel, config,
 			    source->no_store, why, sizeof(why)))
 			return failed(DAEMON_EXIT_OS, EIO, why);
+		r = pools_init(d, config);
+	}
+	if (!r) {
 		r = loops_init(d);
 	}
 	if (!r) {

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -24,7 +25,15 @@ loop_wake(struct sched *s)
 	(void)n; /* full: it is awake already */
 }
 
-static const struct executor_ops loop_ops = {.name = "loop", .wake = loop_wake};
+static void loop_hold(struct sched *s);
+static void loop_drop(struct sched *s);
+
+static const struct executor_ops loop_ops = {
+	.name = "loop",
+	.wake = loop_wake,
+	.hold = loop_hold,
+	.drop = loop_drop,
+};
 
 static void
 loop_on_wake(uv_poll_t *handle, int status, int events)
@@ -150,7 +159,8 @@ loop_turn(struct loop *l)
 	set_busy(l, more);
 	arm_timer(l);
 	atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
-	if (atomic_load_explicit(&l->stop, memory_order_relaxed))
+	l->shares = l->sched.n_away > 0;
+	if (l->shares || atomic_load_explicit(&l->stop, memory_order_relaxed))
 		uv_stop(&l->uv);
 }
 
@@ -172,11 +182,80 @@ loop_on_prepare(uv_prepare_t *handle)
 	struct loop *l = handle->data;
 
 	arm_timer(l);
-	if (l->busy)
+	if (l->busy || l->shares)
 		return;
 	l->slept = !l->flush_head && sched_sleep(&l->sched);
 	if (!l->slept)
 		set_busy(l, true);
+}
+
+/* ---- with others ----------------------------------------------------- */
+
+/* A thread that is not the loop's. */
+static void
+loop_hold(struct sched *s)
+{
+	struct loop *l = loop_of(s);
+
+	baton_take(&l->baton);
+	if (l->naps)
+		sched_visit(s);
+}
+
+/* What was done while the loop sleeps wants its thread. */
+static bool
+is_wanted(struct loop *l)
+{
+	return l->sched.run_head || l->flush_head || l->touched ||
+	       sched_next_ns(&l->sched) < l->timer_ns;
+}
+
+static void
+loop_drop(struct sched *s)
+{
+	struct loop *l = loop_of(s);
+
+	sched_publish(s);
+	if (l->naps && l->flush_head && !s->run_head) {
+		run_flushes(l);
+		sched_publish(s);
+	}
+	if (l->naps)
+		sched_leave(s, is_wanted(l));
+	baton_drop(&l->baton);
+}
+
+/* Sleep without the baton, until something comes that libuv waits for. */
+static void
+nap(struct loop *l)
+{
+	struct pollfd fd = {.fd = uv_backend_fd(&l->uv), .events = POLLIN};
+	int timeout;
+
+	uv_update_time(&l->uv);
+	timeout = uv_backend_timeout(&l->uv);
+	if (!timeout)
+		return;
+	l->naps = true;
+	baton_drop(&l->baton);
+	poll(&fd, 1, timeout);
+	baton_take(&l->baton);
+	l->naps = l->touched = false;
+}
+
+/* One turn, and a nap if there is nothing more to do. */
+static void
+step(struct loop *l)
+{
+	uv_run(&l->uv, UV_RUN_NOWAIT);
+	if (atomic_load_explicit(&l->stop, memory_order_relaxed))
+		return;
+	if (baton_is_wanted(&l->baton))
+		baton_offer(&l->baton);
+	if (l->busy || l->flush_head || !sched_sleep(&l->sched))
+		return;
+	nap(l);
+	sched_awake(&l->sched);
 }
 
 /* ---- life ------------------------------------------------------------ */
@@ -275,6 +354,7 @@ loop_init(struct loop *l, struct kernel *k, unsigned index)
 	memset(l, 0, sizeof(*l));
 	l->wake_fd = l->timer_fd = l->clock_fd = -1;
 	l->timer_ns = UINT64_MAX;
+	baton_init(&l->baton);
 	l->flush_tail = &l->flush_head;
 	l->read_buffer = malloc(LOOP_READ_SIZE);
 	r = l->read_buffer ? uv_loop_init(&l->uv) : -ENOMEM;
@@ -299,11 +379,18 @@ loop_init(struct loop *l, struct kernel *k, unsigned index)
 void
 loop_run(struct loop *l)
 {
+	baton_take(&l->baton);
 	sched_awake(&l->sched);
 	loop_turn(l); /* what was injected before, and the first timer */
-	if (!atomic_load(&l->stop))
-		uv_run(&l->uv, UV_RUN_DEFAULT);
+	while (!atomic_load(&l->stop)) {
+		if (l->shares)
+			step(l);
+		else
+			uv_run(&l->uv, UV_RUN_DEFAULT);
+	}
 	epoch_offline(&l->sched.reader);
+	l->naps = true; /* what still comes home from elsewhere is its own */
+	baton_drop(&l->baton);
 }
 
 static void *

@@ -6,13 +6,17 @@
  * the turn runs (each connection writes once); then the outboxes are
  * published. While there is more to do the loop does not sleep.
  *
- * Everything is the loop's thread's, but for loop_inject() and loop_stop(). */
+ * Everything is the loop's thread's, but for loop_inject() and loop_stop(), and
+ * but for what a thread does to it that holds its baton: once the loop has a
+ * session with an executor it lets go of that while it sleeps. Then it does so
+ * outside libuv, whose loop nobody else enters. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
 
+#include "exec/baton.h"
 #include "kernel/sched.h"
 
 /* Something to do at the end of the turn, once however often asked. */
@@ -35,6 +39,10 @@ struct loop {
 	uint64_t timer_ns; /* when timer is armed for; UINT64_MAX: not */
 	bool busy;         /* idle is active */
 	bool slept;        /* the scheduler was told that it sleeps */
+	bool shares;       /* it lets go of the baton while it sleeps */
+	bool naps;         /* it does so now */
+	bool touched;      /* its handles were changed meanwhile */
+	struct baton baton;
 	_Atomic bool stop;
 	_Atomic uint64_t turns; /* for the watchdog: it turns */
 	struct loop_flush *flush_head, **flush_tail;
@@ -72,6 +80,13 @@ loop_defer(struct loop *l, struct loop_flush *flush)
 	flush->next = NULL;
 	*l->flush_tail = flush;
 	l->flush_tail = &flush->next;
+}
+/* A handle of the loop was started, stopped or closed, perhaps by a thread that
+ * holds the baton while the loop sleeps. */
+static inline void
+loop_touch(struct loop *l)
+{
+	l->touched = true;
 }
 static inline struct loop *
 loop_of(struct sched *s)

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "kernel/away.h"
 #include "kernel/claim.h"
 #include "kernel/sched.h"
 
@@ -139,6 +140,10 @@ sched_cancel_arrived(struct sched *s, struct msg *m)
 {
 	struct session *t = session_find(s->kernel, m->to);
 
+	if (t && home_of(t) == s && away_is_out(t)) {
+		away_keep(t, m);
+		return;
+	}
 	if (t && home_of(t) == s)
 		session_call_cancelled(t, msg_call(m));
 	msg_free(&s->pool, m);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "kernel/session.h"
+#include "kernel/away.h"
 
 const struct kernel_limits kernel_limits_default = {
 	.max_sessions = 1 << 20,
@@ -48,6 +48,15 @@ kernel_init(struct kernel *k, const struct kernel_limits *limits,
 		return err_fold(r);
 	}
 	return 0;
+}
+
+struct executor *
+kernel_executor(const struct kernel *k, const char *name)
+{
+	for (unsigned i = 0; i < k->n_executors; i++)
+		if (strcmp(k->executors[i]->name, name) == 0)
+			return k->executors[i];
+	return NULL;
 }
 
 void

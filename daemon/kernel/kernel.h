@@ -12,6 +12,7 @@
 #include "kernel/epoch.h"
 #include "kernel/msg.h"
 
+struct executor;
 struct sched;
 struct session;
 struct store;
@@ -64,6 +65,9 @@ struct kernel {
 	bool without_store; /* what is durable is not, for this run */
 	struct sched *scheds[KERNEL_LOOPS_MAX];
 	unsigned n_scheds;
+	/* By name; set before any session is made. See away.h. */
+	struct executor **executors;
+	unsigned n_executors;
 	_Atomic uint64_t late_replies;
 	_Atomic bool stopping; /* no new events from outside */
 };
@@ -72,3 +76,5 @@ struct kernel {
 int kernel_init(struct kernel *k, const struct kernel_limits *limits,
 	const struct clock_source *clock);
 void kernel_deinit(struct kernel *k); /* after all schedulers */
+/* NULL: none is called so. */
+struct executor *kernel_executor(const struct kernel *k, const char *name);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "kernel/away.h"
 #include "kernel/idle.h"
 #include "kernel/life.h"
 #include "kernel/notice.h"
@@ -45,7 +46,7 @@ kin_of(struct session *s)
 	return kin;
 }
 
-/* ---- telling ------------------------------------------------------------- */
+/* ---- telling ------------------------------------------------------- */
 
 static struct msg *
 words_new(struct session *s, const char *event, const char *text)
@@ -80,7 +81,7 @@ kin_tell(struct session *s, uint64_t to, enum kin_op op,
 	return 0;
 }
 
-/* ---- children ------------------------------------------------------------ */
+/* ---- children ------------------------------------------------------ */
 
 struct child *
 kin_child(const struct session *s, uint64_t id)
@@ -251,7 +252,7 @@ kin_drop_children(struct session *s)
 	}
 }
 
-/* ---- what a session tells its parent ------------------------------------- */
+/* ---- what a session tells its parent ------------------------------- */
 
 static const char *
 name_of(const struct session *s)
@@ -386,7 +387,7 @@ kin_settled(struct session *s)
 	kin_tell(s, s->kin->parent, KIN_UP, NULL);
 }
 
-/* ---- at the parent ------------------------------------------------------- */
+/* ---- at the parent ------------------------------------------------- */
 
 /* Cut the child's words apart: name, reason, why. */
 static void
@@ -464,7 +465,7 @@ parent_arrived(struct session *s, struct msg *m)
 	}
 }
 
-/* ---- at the child -------------------------------------------------------- */
+/* ---- at the child -------------------------------------------------- */
 
 /* Drop the state and wait to be told to start. One that has none and waits for
  * nothing but an event stays as it is. */
@@ -576,6 +577,10 @@ kin_arrived(struct sched *sched, struct msg *m)
 	struct session *s = session_find(sched->kernel, m->to);
 
 	if (s && atomic_load(&s->home) == sched) {
+		if (m->handler >= KIN_SETTLE && away_is_out(s)) {
+			away_keep(s, m);
+			return;
+		}
 		if (m->handler < KIN_SETTLE)
 			parent_arrived(s, m);
 		else

@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/away.h"
 #include "kernel/claim.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
@@ -198,6 +199,8 @@ settle_in(struct session *s)
 	take_journal(s);
 	take_aliases(s);
 	schedule_arm(s);
+	if (s->spec->executor)
+		away_configure(s);
 	if (s->life != SESSION_STARTING)
 		return;
 	if (s->ops != &group_ops)
@@ -546,6 +549,7 @@ retire(struct session *s)
 	sched->leaving = outer;
 	queue_deinit(s);
 	aside_free(sched, s);
+	away_free(s);
 	mailbox_deinit(&s->box);
 	s->spec = spec_unref(s->spec);
 	if (!s->queued)
@@ -647,6 +651,12 @@ session_fail(struct session *s, const char *format, ...)
 
 	if (!s->begun) /* it has no state: it is in its stop() */
 		return;
+	if (away_is_out(s) && !away_is_own(s)) {
+		va_start(args, format);
+		away_keep_failure(s, reason_new(format, args));
+		va_end(args);
+		return;
+	}
 	again = s->life == SESSION_UP &&
 		(s->retries || (s->current && s->current->attempt));
 	s->exit = EXIT_FAILED;
@@ -676,7 +686,8 @@ session_stop_for(struct session *s, enum session_exit why)
 		return;
 	if (!s->stopping)
 		s->exit = (uint8_t)why & 0xf;
-	if (s == home_of(s)->running || s->life == SESSION_STOPPING) {
+	if (s == home_of(s)->running || s->life == SESSION_STOPPING ||
+		away_is_out(s)) {
 		if (s == home_of(s)->running)
 			s->why = TIE_NORMAL; /* its own handler asks for it */
 		s->exiting = true;
@@ -742,6 +753,10 @@ session_restart(struct session *s, struct session_spec *spec)
 	assert(s->spec && s != home_of(s)->running);
 	if (s->life >= SESSION_STOPPING)
 		return;
+	if (away_is_out(s)) {
+		away_keep_restart(s, spec ? spec : s->spec);
+		return;
+	}
 	if (!stays) {
 		if (s->life == SESSION_UP)
 			s->exit = EXIT_STOPPED;
@@ -766,6 +781,7 @@ session_restart(struct session *s, struct session_spec *spec)
 		s->spec = spec;
 		queue_configure(s);
 		kin_join(s);
+		away_configure(s);
 	}
 	schedule_arm(s);
 	drop_other_aliases(s, s->spec);

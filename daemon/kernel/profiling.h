@@ -21,6 +21,9 @@ struct profile_ops {
 	/* @m, waited in or leased, is over; @inside: by a handler of @t. */
 	void (*over)(
 		struct sched *s, struct session *t, struct msg *m, bool inside);
+	/* What is told next took @cpu_ns of the CPU and @wall_ns in all, on
+	 * another thread. */
+	void (*was_away)(struct sched *s, uint64_t wall_ns, uint64_t cpu_ns);
 	/* @t did something else, of this name. */
 	void (*spent)(struct sched *s, struct session *t, const char *what,
 		uint8_t size);
@@ -36,6 +39,7 @@ struct profile {
 struct profiling {
 	const struct profile_ops *ops; /* NULL: off */
 	uint64_t lap;                  /* ticks, when it began */
+	uint64_t blocked;              /* ticks that what runs has not used */
 	bool all;                      /* every session, not those asked for */
 	bool tsc;       /* ticks are the CPU's, else nanoseconds */
 	uint32_t n_own; /* sessions asked for */

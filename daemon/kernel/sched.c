@@ -573,8 +573,8 @@ sched_control(struct sched *s, struct msg *m)
 
 /* ---- a turn ---------------------------------------------------------- */
 
-static void
-item_arrived(struct sched *s, struct msg *m)
+void
+sched_arrived(struct sched *s, struct msg *m)
 {
 	struct sched_task *task;
 
@@ -631,7 +631,7 @@ take_inbox(struct sched *s)
 		m->stamp = 0;
 		for (; m; m = next) {
 			next = msg_next(m);
-			item_arrived(s, m);
+			sched_arrived(s, m);
 		}
 	}
 }
@@ -682,6 +682,24 @@ sched_awake(struct sched *s)
 	s->now_ns = clock_now(s->kernel->clock);
 	if (s->profile.ops)
 		s->profile.ops->lap(s);
+}
+
+void
+sched_visit(struct sched *s)
+{
+	epoch_online(&s->kernel->epoch, &s->reader);
+	s->now_ns = clock_now(s->kernel->clock);
+	s->turns++;
+	if (s->profile.ops)
+		s->profile.ops->lap(s);
+}
+
+void
+sched_leave(struct sched *s, bool wanted)
+{
+	epoch_offline(&s->reader);
+	if (wanted && atomic_exchange(&s->asleep, false))
+		s->executor->wake(s);
 }
 
 /* ---- the end --------------------------------------------------------- */

@@ -20,12 +20,20 @@
 #include "kernel/session.h"
 #include "kernel/timers.h"
 
-/* How whoever runs the scheduler is called back; see exec/. */
+/* What runs things: a scheduler's thread, or an executor of sessions. Each has
+ * those of these that it needs; see exec/. */
 struct executor_ops {
 	const char *name;
 	/* The inbox has become non-empty and the scheduler may be asleep. Any
 	 * thread. */
 	void (*wake)(struct sched *s);
+	/* Of a scheduler: until drop() it is the calling thread's, which is not
+	 * its own and runs a session that is away. NULL: it always is. */
+	void (*hold)(struct sched *s);
+	void (*drop)(struct sched *s);
+	/* Of a session's executor: have away_run(@a) called, soon, on a thread
+	 * of its own. Any thread that holds the home, or comes from it. */
+	void (*hand)(struct executor *x, struct away *a);
 };
 
 enum {
@@ -99,6 +107,7 @@ struct sched {
 	uint64_t transit_in, transit_out; /* accepted events that moved home */
 	uint64_t queued;   /* admitted events now, all mailboxes */
 	uint32_t n_failed; /* sessions in the failed state */
+	uint32_t n_away;   /* sessions that have or had an executor */
 	bool closing;      /* sched_deinit() runs: no new sessions */
 	struct msg_queue outbox[KERNEL_LOOPS_MAX];
 	uint64_t outbox_set;      /* bit i: outbox[i] holds something */
@@ -199,6 +208,10 @@ uint64_t sched_next_ns(const struct sched *s);
 /* About to sleep: false if something came since the turn, then do not. */
 bool sched_sleep(struct sched *s);
 void sched_awake(struct sched *s); /* no longer asleep; reads the clock */
+/* The calling thread holds it while its own sleeps ... */
+void sched_visit(struct sched *s);
+/* ... and lets go of it again, having left work for it or not. */
+void sched_leave(struct sched *s, bool wanted);
 /* The wall clock was set. */
 void sched_clock_set(struct sched *s);
 
@@ -242,6 +255,8 @@ void sched_cancel_arrived(struct sched *s, struct msg *m);
 void sched_moved_arrived(struct sched *s, struct msg *m);
 /* Give a reply to whoever waits for it here, or count it as late. */
 void sched_reply_arrived(struct sched *s, struct msg *reply);
+/* Do what @m says, which has come to this scheduler. */
+void sched_arrived(struct sched *s, struct msg *m);
 /* A pending call of this scheduler is over without an answer. */
 void sched_call_expired(struct sched *s, struct call *call);
 /* The wall clock as it was when it was first asked for in this turn. */

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "kernel/aside.h"
 #include "kernel/await.h"
+#include "kernel/away.h"
 #include "kernel/claim.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
@@ -141,8 +142,8 @@ leased(struct sched *sched, struct session *s, struct msg *m)
 }
 
 /* @m, which is accepted and not queued, was run. */
-__attribute__((noinline)) static void
-conclude(struct sched *sched, struct session *s, struct msg *m,
+__attribute__((noinline)) void
+session_conclude(struct sched *sched, struct session *s, struct msg *m,
 	enum session_result result)
 {
 	switch (result) {
@@ -191,7 +192,7 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 	if (sched->profile.ops)
 		sched->profile.ops->ran(sched, s, m, (int)result);
 	if (result != SESSION_DONE) {
-		conclude(sched, s, m, result);
+		session_conclude(sched, s, m, result);
 	} else if (m->flags & (MSG_ACK | MSG_EXTRA | MSG_WIDE)) {
 		sched_handled(sched, s, m);
 	} else {
@@ -202,16 +203,10 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 }
 
 /* Events of the control lane are accepted when they have been taken. */
-static void
-run_notice(struct sched *sched, struct session *s, struct msg *m)
+void
+session_conclude_notice(struct sched *sched, struct session *s, struct msg *m,
+	enum session_result result)
 {
-	enum session_result result;
-
-	if (m->event == notice_gap)
-		queue_gap_fill(s, m);
-	result = s->ops->run(s, m);
-	if (sched->profile.ops)
-		sched->profile.ops->ran(sched, s, m, (int)result);
 	if (m->event == notice_name && result != SESSION_HELD)
 		names_taken(s);
 	else if (m->event == notice_gap && result != SESSION_HELD)
@@ -225,8 +220,21 @@ run_notice(struct sched *sched, struct session *s, struct msg *m)
 		m->flags |= MSG_ADMITTED;
 		s->counters.accepted++;
 		sched->counters.accepted++;
-		conclude(sched, s, m, result);
+		session_conclude(sched, s, m, result);
 	}
+}
+
+static void
+run_notice(struct sched *sched, struct session *s, struct msg *m)
+{
+	enum session_result result;
+
+	if (m->event == notice_gap)
+		queue_gap_fill(s, m);
+	result = s->ops->run(s, m);
+	if (sched->profile.ops)
+		sched->profile.ops->ran(sched, s, m, (int)result);
+	session_conclude_notice(sched, s, m, result);
 }
 
 static int
@@ -258,7 +266,7 @@ static inline bool
 goes_on(const struct session *s)
 {
 	return s->run == SESSION_RUNNING && !s->exiting && !is_called(s) &&
-	       !(s->box_bits & BOX_HELD);
+	       !(s->box_bits & BOX_APART);
 }
 
 static int
@@ -294,6 +302,8 @@ is_ready(const struct session *s)
 static bool
 has_more(const struct session *s)
 {
+	if (away_is_out(s))
+		return false;
 	if ((s->control.tail && s->begun) || await_has_more(s))
 		return true;
 	if (!is_ready(s))
@@ -307,7 +317,7 @@ static inline bool
 may_begin(const struct session *s)
 {
 	return is_ready(s) && !s->exiting && !is_called(s) &&
-	       !(s->box_bits & BOX_HELD) && !await_has_more(s);
+	       !(s->box_bits & BOX_APART) && !await_has_more(s);
 }
 
 /* What there is but plain events. */
@@ -316,10 +326,16 @@ run_special(struct sched *sched, struct session *s)
 {
 	int n = 0;
 
+	if (away_is_out(s))
+		return 0;
 	if (s->life == SESSION_DORMANT && (s->box.n || s->notices.tail))
 		session_enter(s, SESSION_STARTING);
 	if (s->life == SESSION_STARTING && !s->begun)
 		life_start(sched, s);
+	if (s->box_bits & BOX_OFF) {
+		away_out(sched, s);
+		return n;
+	}
 	if (s->control.tail)
 		n += run_control(sched, s);
 	if (s->notices.tail && is_ready(s))
@@ -340,6 +356,8 @@ run_special(struct sched *sched, struct session *s)
 static void
 leave_special(struct sched *sched, struct session *s)
 {
+	if (away_is_out(s))
+		return;
 	if (s->box_bits & BOX_ABOVE)
 		queue_fall(sched, s);
 	if (s->journal)
@@ -504,6 +522,10 @@ session_memory(const struct session *s)
 		size += sizeof(*s->box.rare) + aside_memory(s);
 	if (s->kin)
 		size += kin_memory(s);
+	if (s->away)
+		size += sizeof(*s->away);
+	if (away_is_out(s))
+		return size + s->away->memory;
 	if (s->begun && s->ops->memory)
 		size += s->ops->memory(s);
 	return size;

@@ -19,7 +19,9 @@
 #include "kernel/timers.h"
 
 struct await;
+struct away;
 struct call;
+struct executor;
 struct journal;
 struct kin;
 struct profile;
@@ -83,6 +85,13 @@ struct session_ops {
 	void (*awaited)(struct session *s, struct await *a, struct msg *m);
 	/* Children outlive the state: stop() sees to them. */
 	bool keeps_children;
+	/* Its run() and reply() may run on other threads than its home's, as
+	 * kernel/away.h says. */
+	bool goes_away;
+	/* Not this one, such as it is. NULL: any may. */
+	bool (*stays)(const struct session *s);
+	/* It has a state, and another executor than before. May be NULL. */
+	void (*moved)(struct session *s);
 };
 
 enum { SESSION_REASON_MAX = 2048 }; /* bytes of why it failed, with NUL */
@@ -113,6 +122,7 @@ enum session_run {
 	SESSION_RUNNING,
 	SESSION_BUSY,    /* a handler waits in the middle */
 	SESSION_ON_HOLD, /* run() said SESSION_HELD */
+	SESSION_AWAY,    /* its executor has it; see away.h */
 };
 
 /* Of a mailbox that somebody minds. */
@@ -126,6 +136,8 @@ enum session_box {
 	BOX_AWAITS = 64,  /* a handler waits for one of its events */
 	BOX_HELD = BOX_PAUSED | BOX_MOVING,
 	BOX_TOLD = BOX_WATER | BOX_AWAITS, /* what comes is told */
+	BOX_OFF = 128, /* it is run by an executor, not by its loop */
+	BOX_APART = BOX_HELD | BOX_OFF, /* the loop does not run its events */
 };
 
 struct counters {
@@ -167,6 +179,7 @@ struct session {
 	struct session_health *health; /* NULL if it is never restarted */
 	struct ties *ties;             /* watches and links; NULL: none */
 	struct kin *kin;               /* family, idle time; NULL: neither */
+	struct away *away;             /* NULL: never had an executor */
 	struct profile *profile;       /* stats/profile's, or NULL */
 	struct journal *journal;       /* its durable mailbox, or NULL */
 	struct counters counters;
@@ -191,7 +204,7 @@ struct session {
 			uint8_t life;     /* enum session_life */
 			uint8_t box_bits; /* enum session_box */
 			bool exiting;     /* when its handler returns */
-			bool retries; /* its next event crashed it before */
+			bool retries;     /* its next event crashed it before */
 		};
 		uint32_t standing; /* session_standing() */
 	};
@@ -341,6 +354,12 @@ void session_call_cancelled(struct session *s, uint64_t call);
 void session_refuse_parked(struct session *s, int status);
 /* Take in what waits for room, as far as there is room. */
 void session_admit_parked(struct sched *sched, struct session *s);
+/* @m has been run with @result: an accepted event, which no longer counts as
+ * queued, or one of the control lane. */
+void session_conclude(struct sched *sched, struct session *s, struct msg *m,
+	enum session_result result);
+void session_conclude_notice(struct sched *sched, struct session *s,
+	struct msg *m, enum session_result result);
 /* The one place where life changes. */
 void session_enter(struct session *s, enum session_life life);
 

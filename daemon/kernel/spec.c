@@ -64,6 +64,7 @@ spec_free(struct session_spec *spec)
 	free(spec->kind);
 	free(spec->path);
 	free(spec->group);
+	free(spec->executor);
 	free(spec);
 }
 
@@ -294,5 +295,7 @@ spec_inherit(struct session_spec *spec, const struct session_spec *from)
 	spec->handler_ms = from->handler_ms;
 	spec->concurrency = from->concurrency;
 	spec->max_attempts = from->max_attempts;
+	if (!spec->executor && copy_text(&spec->executor, from->executor))
+		return err_raise(-ENOMEM);
 	return spec_copy_mailbox(spec, from);
 }

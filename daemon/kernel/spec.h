@@ -86,6 +86,7 @@ struct session_spec {
 	uint32_t on_demand;  /* Start=: its state is made for the first event */
 	uint32_t collect;    /* it ends when nothing refers to it */
 	char *group;         /* Group=, its supervisor; or NULL */
+	char *executor;      /* Executor=; NULL: its loop */
 	int32_t order;       /* Order= within the group, then by name */
 	/* What a failure of this one does to its siblings; of a group: what
 	 * that of any member does. */

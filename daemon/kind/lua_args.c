@@ -59,7 +59,7 @@ integer_text(lua_Integer n, char text[LUA_DATA_MAX], size_t *size)
 const char *
 lua_check_data(lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size)
 {
-	uint32_t most = lua_session_of(L)->sched->kernel->limits.max_payload;
+	uint32_t most = lua_session_peek(L)->sched->kernel->limits.max_payload;
 	const char *data;
 	int type;
 

@@ -16,7 +16,7 @@ enum {
 static lua_State *
 check_coroutine(lua_State *L)
 {
-	struct lua_session *ls = lua_session_of(L);
+	struct lua_session *ls = lua_session_peek(L);
 	lua_State *co = lua_tothread(L, 1);
 
 	luaL_argexpected(L, co, 1, "coroutine");
@@ -45,7 +45,7 @@ take_results(lua_State *L, lua_State *co, int status, int n)
 static int
 step(lua_State *L, lua_State *co, int n_args)
 {
-	struct lua_session *ls = lua_session_of(L);
+	struct lua_session *ls = lua_session_peek(L);
 	struct lua_frame frame = {L, ls->frames};
 	int status, n;
 
@@ -103,7 +103,7 @@ co_resume(lua_State *L)
 static int
 reset(lua_State *L, lua_State *co)
 {
-	struct lua_session *ls = lua_session_of(L);
+	struct lua_session *ls = lua_session_peek(L);
 	struct lua_frame frame = {L, ls->frames};
 	int status;
 
@@ -202,7 +202,7 @@ co_wrap(lua_State *L)
 
 static int co_yield (lua_State *L)
 {
-	if (L == lua_session_of(L)->co)
+	if (L == lua_session_peek(L)->co)
 		return luaL_error(L,
 			"attempt to yield from outside a coroutine (handlers "
 			"wait with eventd.call and eventd.sleep)");

@@ -98,7 +98,7 @@ push_rare(lua_State *L, const struct lua_session *ls, const char *key)
 static int
 event_index(lua_State *L)
 {
-	const struct lua_session *ls = lua_session_of(L);
+	const struct lua_session *ls = lua_session_peek(L);
 	const struct msg *m = ls->m;
 	const char *key = lua_tostring(L, 2);
 

@@ -38,7 +38,7 @@ lua_path_exists(const char *path)
 void
 lua_push_path(lua_State *L, const char *name)
 {
-	struct lua_session *ls = lua_session_of(L);
+	struct lua_session *ls = lua_session_peek(L);
 	const char *slash = strrchr(ls->path, '/');
 
 	if (!name_stays_below(name))

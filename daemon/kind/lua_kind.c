@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/away.h"
 #include "kernel/sched.h"
 #include "kind/answers.h"
 #include "kind/call_notice.h"
@@ -81,6 +82,7 @@ fail(struct lua_session *ls, int status)
 	char text[LUA_REPORT_MAX];
 
 	lua_report(ls, status, text);
+	away_pin();
 	if (m)
 		session_fail(s, "event %s (id %" PRIu64 "): %s", m->event,
 			m->id, text);
@@ -145,10 +147,11 @@ is_waited_for(struct lua_session *ls, uint64_t token, const struct msg *reply)
 {
 	struct answers *a;
 
+	if (!(token & (ANSWERS_TOKEN | LUA_ASKED_TOKEN)))
+		return ls->waits_for && token == ls->waits_for;
+	away_pin();
 	if (lua_asked_reply(ls, token, reply))
 		return false;
-	if (!(token & ANSWERS_TOKEN))
-		return ls->waits_for && token == ls->waits_for;
 	a = answers_take(token, reply);
 	if (!answers_are_over(a))
 		return false;
@@ -165,6 +168,7 @@ lua_reply(struct session *s, uint64_t token, struct msg *reply)
 
 	if (!is_waited_for(ls, token, reply))
 		return;
+	away_unpin();
 	ls->waits_for = 0;
 	ls->reply = reply;
 	status = lua_run_on(ls);
@@ -175,6 +179,7 @@ lua_reply(struct session *s, uint64_t token, struct msg *reply)
 		fail(ls, status);
 		return;
 	}
+	away_pin();
 	m = ls->m;
 	ls->m = NULL;
 	if (m && ls->stashed) {
@@ -258,5 +263,6 @@ const struct session_ops kind_lua = {
 	.stop = lua_stop,
 	.memory = lua_memory,
 	.owes = lua_owes,
+	.goes_away = true,
 	.cancelled = lua_cancelled,
 };

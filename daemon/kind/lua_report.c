@@ -85,7 +85,7 @@ append_trace(struct lua_report *r, lua_State *L, int level)
 static int
 on_error(lua_State *L)
 {
-	struct lua_report *r = lua_session_of(L)->report;
+	struct lua_report *r = lua_session_peek(L)->report;
 
 	if (r && !r->n)
 		append_trace(r, L, 1);

@@ -31,7 +31,7 @@ enum {
 void
 lua_run_init(lua_State *L)
 {
-	struct lua_session *ls = lua_session_of(L);
+	struct lua_session *ls = lua_session_peek(L);
 	lua_State *co = lua_newthread(L);
 
 	lua_rawsetp(L, LUA_REGISTRYINDEX, &key_coroutine);
@@ -61,6 +61,7 @@ answer(lua_State *L, struct lua_session *ls)
 		lua_isnil(L, -1))
 		return;
 	data = lua_check_data(L, lua_gettop(L), number, &size);
+	lua_session_of(L); /* the kernel from here on */
 	r = sched_reply(
 		ls->sched, msg_call(m), EVD_STATUS_OK, data, (uint32_t)size);
 	if (r)
@@ -72,7 +73,7 @@ static int
 handled(lua_State *L, int status, lua_KContext context)
 {
 	(void)status, (void)context;
-	answer(L, lua_session_of(L));
+	answer(L, lua_session_peek(L));
 	return 0;
 }
 
@@ -90,7 +91,7 @@ static void
 remember(lua_State *L, const struct msg *m)
 {
 	unsigned place = key_place(m);
-	struct lua_key *key = &lua_session_of(L)->keys[place];
+	struct lua_key *key = &lua_session_peek(L)->keys[place];
 
 	if (m->event_size > sizeof(key->name) || m->event[0] == '_')
 		return;
@@ -104,7 +105,7 @@ remember(lua_State *L, const struct msg *m)
 static int
 handle_event(lua_State *L)
 {
-	struct lua_session *ls = lua_session_of(L);
+	struct lua_session *ls = lua_session_peek(L);
 	const struct msg *m = ls->m;
 	bool notice = m->event[0] == '_' && notice_is(m);
 
@@ -268,7 +269,7 @@ lua_run_stop(struct lua_session *ls)
 void
 lua_check_wait(lua_State *L, const char *what)
 {
-	struct lua_session *ls = lua_session_of(L);
+	struct lua_session *ls = lua_session_peek(L);
 	bool can = lua_isyieldable(L);
 
 	if (ls->stage == LUA_STAGE_STOPPING)
@@ -289,6 +290,6 @@ lua_check_wait(lua_State *L, const char *what)
 int
 lua_wait(lua_State *L, lua_KFunction k)
 {
-	lua_session_of(L)->yields = true;
+	lua_session_peek(L)->yields = true;
 	return lua_yieldk(L, 0, 0, k);
 }

@@ -14,10 +14,12 @@
 
 #include "base/list.h"
 #include "base/log.h"
+#include "kernel/away.h"
 #include "kernel/delays.h"
 #include "kernel/session.h"
 #include "kind/deferred.h"
 #include "kind/lua_said.h"
+#include "kind/lua_watch.h"
 
 struct answers;
 struct msg_init;
@@ -75,10 +77,21 @@ struct lua_session {
 	struct lua_key keys[LUA_KEYS];
 };
 
+/* For what touches nothing of the kernel. */
+static inline struct lua_session *
+lua_session_peek(lua_State *L)
+{
+	return *(struct lua_session **)lua_getextraspace(L);
+}
+
+/* For functions that scripts call: run by an executor, the session holds its
+ * home from here on until the function returns, see lua_watch_hold(). */
 static inline struct lua_session *
 lua_session_of(lua_State *L)
 {
-	return *(struct lua_session **)lua_getextraspace(L);
+	if (__builtin_expect(away_here != NULL, 0))
+		lua_watch_hold(L);
+	return lua_session_peek(L);
 }
 
 /* Between its runs a session's state is an odd number that says how deep its

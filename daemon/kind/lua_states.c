@@ -15,7 +15,7 @@ static const char key_state, key_name;
 static void
 enter(lua_State *L)
 {
-	lua_session_of(L)->has_state = !lua_isnil(L, -1);
+	lua_session_peek(L)->has_state = !lua_isnil(L, -1);
 	lua_rawsetp(L, LUA_REGISTRYINDEX, &key_state);
 	lua_rawsetp(L, LUA_REGISTRYINDEX, &key_name);
 }
@@ -156,7 +156,7 @@ lua_push_handler(lua_State *L, int handlers, const struct msg *m)
 
 	if (is_notice)
 		return push_function(L, handlers, m->event, m->event_size);
-	if (lua_session_of(L)->has_state)
+	if (lua_session_peek(L)->has_state)
 		return push_in_state(L, handlers, m, is_open);
 	if (is_open && push_function(L, handlers, m->event, m->event_size))
 		return true;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "kernel/away.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -29,6 +30,7 @@
 
 enum {
 	HOOK_EVERY = 10000, /* instructions, where the hook is always on */
+	STACK_MAX = 250,    /* levels that are looked at */
 	ARMED = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT,
 };
 
@@ -44,6 +46,9 @@ struct lua_watch {
 	bool has_timer;
 	uint64_t started_ns; /* by_hook: the thread's CPU time */
 	timer_t timer;
+	/* Which C function holds the home; NULL: none does by itself. */
+	lua_State *holder;
+	const void *holder_call;
 };
 
 /* Reached from a signal handler: no lazy allocation of thread-local memory. */
@@ -103,18 +108,76 @@ lua_watch_check(lua_State *L)
 	raise_late(L);
 }
 
+/* ---- holding the home ------------------------------------------------- */
+
+static bool
+is_called(lua_State *L, const void *call, int level)
+{
+	lua_Debug ar;
+
+	for (; level < STACK_MAX && lua_getstack(L, level, &ar); level++)
+		if (ar.i_ci == call)
+			return true;
+	return level == STACK_MAX;
+}
+
+static void
+let_go(struct lua_watch *w)
+{
+	struct away *a = away_here;
+
+	w->holder = NULL;
+	if (a && a->held && !a->pinned && !a->depth)
+		away_drop(a);
+}
+
+void
+lua_watch_hold(lua_State *L)
+{
+	struct lua_watch *w = &watch;
+	struct away *a = away_here;
+	lua_Debug ar;
+
+	if (a->held)
+		return;
+	away_take(a);
+	if (!lua_getstack(L, 0, &ar))
+		return; /* until what runs ends */
+	w->holder = L;
+	w->holder_call = ar.i_ci;
+	if (!w->late)
+		lua_sethook(L, on_hook,
+			LUA_MASKRET | (w->by_hook ? LUA_MASKCOUNT : 0),
+			HOOK_EVERY);
+	if (w->late) /* the signal may have come meanwhile */
+		lua_sethook(L, on_hook, ARMED, 1);
+}
+
+/* The hook of one that is in time. */
+static void
+set_plain_hook(struct lua_watch *w, lua_State *L)
+{
+	int mask = (w->by_hook ? LUA_MASKCOUNT : 0) |
+		   (w->holder == L ? LUA_MASKRET : 0);
+
+	lua_sethook(L, mask ? on_hook : NULL, mask, HOOK_EVERY);
+	if (w->late)
+		lua_sethook(L, on_hook, ARMED, 1);
+}
+
 /* A hook may be left from a handler that ended at the last moment. */
 static void
 on_hook(lua_State *L, lua_Debug *ar)
 {
 	struct lua_watch *w = &watch;
 
-	(void)ar;
+	if (w->holder == L && ar->event == LUA_HOOKRET &&
+		!is_called(L, w->holder_call, 1))
+		let_go(w);
 	if (w->by_hook && !w->late)
 		look_at_clock(w);
 	if (!w->late) {
-		lua_sethook(L, w->by_hook ? on_hook : NULL,
-			w->by_hook ? LUA_MASKCOUNT : 0, HOOK_EVERY);
+		set_plain_hook(w, L);
 		return;
 	}
 	lua_sethook(L, on_hook, ARMED, 1);
@@ -218,6 +281,9 @@ lua_watch_switch(lua_State *L)
 {
 	struct lua_watch *w = &watch;
 
+	if (w->holder && w->holder != L &&
+		!is_called(w->holder, w->holder_call, 0))
+		let_go(w);
 	w->running = L;
 	/* The signal may have come before: it hooked the one that ran then. */
 	if (w->late)
@@ -279,6 +345,8 @@ lua_watch_leave(const struct lua_watch_mark *before)
 	late = w->late;
 	w->late = false;
 	w->limit_ms = 0;
+	if (!before->running)
+		w->holder = NULL; /* who ran it goes on holding */
 	if (before->running)
 		resume(w, before);
 	return late;

@@ -40,6 +40,10 @@ bool lua_watch_leave(const struct lua_watch_mark *before);
 bool lua_watch_is_late(void);
 /* For C functions that may take long: raise the hook's error if it is. */
 void lua_watch_check(lua_State *L);
+/* The C function that runs on @L, for a session that an executor runs, holds
+ * the session's home until it returns to the script, by whatever way. For
+ * lua_session_of(). */
+void lua_watch_hold(lua_State *L);
 /* Another Lua thread of the same state runs on. */
 void lua_watch_switch(lua_State *L);
 /* Use the count hook on this thread from now on; for tests. */

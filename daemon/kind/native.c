@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/away.h"
 #include "kernel/notice.h"
 #include "kernel/sched.h"
 #include "kind/answers.h"
@@ -22,7 +23,7 @@ native_new(struct session *s, const struct native_image *image)
 
 	if (!n)
 		return NULL;
-	n->host = &native_host;
+	n->host = session_executor(s) ? &native_host_away : &native_host;
 	n->session = s;
 	n->sched = atomic_load(&s->home);
 	n->image = image;
@@ -32,6 +33,25 @@ native_new(struct session *s, const struct native_image *image)
 	list_init(&n->tasks);
 	n->most_waiting = s->spec->concurrency;
 	return n;
+}
+
+/* Handlers that wait keep to the thread that has their stacks. */
+static bool
+native_stays(const struct session *s)
+{
+	const struct native *n = s->state;
+
+	return n && n->image->waits;
+}
+
+static void
+stay_home(struct session *s)
+{
+	log_warn("session.no-executor",
+		"session=\"%s\" reason=\"its plugin has handlers that wait, "
+		"which its loop runs\"",
+		session_name(s));
+	session_set_executor(s, NULL);
 }
 
 static enum session_result
@@ -59,6 +79,8 @@ native_start(struct session *s)
 	s->state = n;
 	if (image->waits)
 		native_wait_init();
+	if (image->waits && session_executor(s))
+		stay_home(s);
 	if (image->all_wait && image->plugin->start)
 		return native_task_start(n);
 	r = image->plugin->start
@@ -135,6 +157,7 @@ handler_of(const struct native *n, const struct msg *m)
 __attribute__((noinline)) static void
 fail_handler(struct session *s, const char *event, uint64_t id, int r)
 {
+	away_pin();
 	session_fail(s,
 		"event %s (id %" PRIu64 "): its handler returned %d "
 		"(%s)",
@@ -227,7 +250,7 @@ static void
 add_call(const struct native *n, const struct msg *m, struct evd_message *event)
 {
 	const struct msg_extra *extra = msg_extra(m);
-	uint64_t now = n->sched->now_ns;
+	uint64_t now = away_here ? away_here->now_ns : n->sched->now_ns;
 
 	if (extra && extra->re)
 		event->re = extra->re;
@@ -300,11 +323,14 @@ static void
 gathered(struct session *s, uint64_t token, const struct msg *reply)
 {
 	struct native *n = s->state;
-	struct native_gather *g = native_gather_take(n, token, reply);
+	struct native_gather *g;
 	struct evd_message event = {.data = ""};
 	evd_handler_fn fn;
 	int r;
 
+	away_enter();
+	g = native_gather_take(n, token, reply);
+	away_leave();
 	if (!g)
 		return;
 	list_remove(&g->link);
@@ -409,6 +435,16 @@ native_memory(const struct session *s)
 	return n ? sizeof(*n) + n->max_refs * sizeof(*n->refs) : 0;
 }
 
+static void
+native_moved(struct session *s)
+{
+	struct native *n = s->state;
+
+	if (n)
+		n->host =
+			session_executor(s) ? &native_host_away : &native_host;
+}
+
 static bool
 native_owes(const struct session *s)
 {
@@ -429,4 +465,7 @@ const struct session_ops kind_native = {
 	.cancelled = native_cancelled,
 	.awaited = native_awaited,
 	.owes = native_owes,
+	.goes_away = true,
+	.stays = native_stays,
+	.moved = native_moved,
 };

@@ -12,6 +12,7 @@
 #include "kind/deferred.h"
 #include "kind/kind.h"
 #include "kind/native_image.h"
+#include "proto/envelope.h"
 
 struct native_gather;
 struct native_task;
@@ -39,7 +40,8 @@ struct native {
 	struct native_gather *gathered; /* the one that is handled */
 	struct native_managed *managed; /* likewise; see native_manage.c */
 	struct deferred deferred;
-	struct log_site log; /* its own allowance of log lines */
+	struct log_site log;               /* its own allowance of log lines */
+	char name[ENVELOPE_ALIAS_MAX + 1]; /* native_away.c: of itself */
 	/* Of handlers on coroutines, see native_wait.h: */
 	struct native_task *task; /* the one that runs; NULL: none */
 	struct list tasks;        /* those that wait */
@@ -69,6 +71,8 @@ struct native_call {
 };
 
 extern const struct evd_host native_host;
+/* native_away.c: the same for a session that an executor runs. */
+extern const struct evd_host native_host_away;
 /* native_ties.c, native_names.c: of the host. */
 int native_watch(struct evd_ctx *ctx, const struct evd_watch_args *watch,
 	uint64_t *number);

@@ -77,6 +77,7 @@ arm_hello_timer(struct net *net)
 	due = oldest->accepted_ns +
 	      (uint64_t)net->server->hello_timeout_ms * NS_PER_MS;
 	now = net->loop->sched.now_ns;
+	loop_touch(net->loop);
 	uv_timer_start(&net->hello_timer, net_on_hello_timer,
 		due > now ? (due - now) / NS_PER_MS + 1 : 0, 0);
 }
@@ -133,6 +134,7 @@ conn_update_poll(struct conn *c)
 	if (events == c->events)
 		return;
 	c->events = (uint8_t)events;
+	loop_touch(c->loop);
 	if (events)
 		uv_poll_start(&c->poll, events, conn_on_poll);
 	else
@@ -428,6 +430,7 @@ conn_teardown(struct conn *c)
 	list_remove(&c->greeting);
 	uv_poll_stop(&c->poll);
 	uv_close((uv_handle_t *)&c->poll, conn_on_closed);
+	loop_touch(c->loop);
 }
 
 static void

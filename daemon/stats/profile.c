@@ -260,6 +260,7 @@ on_ran(struct sched *s, struct session *t, struct msg *m, int result)
 		return;
 	row->calls++;
 	row->own += now - begin;
+	begin -= s->profile.blocked;
 	if (m->stamp && m->stamp < begin)
 		add_wait(row, begin - m->stamp);
 	if (msg_late_ns(m))
@@ -267,6 +268,18 @@ on_ran(struct sched *s, struct session *t, struct msg *m, int result)
 	m->stamp = begin;
 	if (result != SESSION_WAIT && result != SESSION_LEASED)
 		row->whole += now - begin;
+}
+
+static void
+on_was_away(struct sched *s, uint64_t wall_ns, uint64_t cpu_ns)
+{
+	const struct kernel *k = s->kernel;
+	double rate = (double)profile_ns(k, 1 << 20) / (1 << 20);
+
+	if (wall_ns < cpu_ns)
+		wall_ns = cpu_ns;
+	s->profile.lap = ticks(s) - (uint64_t)((double)cpu_ns / rate);
+	s->profile.blocked = (uint64_t)((double)(wall_ns - cpu_ns) / rate);
 }
 
 /* It may have been taken before profiling began: then its stamp is 0, and only
@@ -338,6 +351,7 @@ static const struct profile_ops profile_ops = {
 	.ran = on_ran,
 	.over = on_over,
 	.spent = on_spent,
+	.was_away = on_was_away,
 };
 
 /* ---- switching --------------------------------------------------------- */

@@ -122,7 +122,11 @@ actor_run(struct session *s, struct msg *m)
 {
 	struct actor *a = s->state;
 
+	a->n_inside++;
+	if (a->n_inside != 1) /* not one at a time */
+		abort();
 	a->on_run(a, m);
+	a->n_inside--;
 	return SESSION_DONE;
 }
 
@@ -160,6 +164,7 @@ static const struct session_ops actor_ops = {
 	.reply = actor_reply,
 	.settled = actor_settled,
 	.stop = actor_stop,
+	.goes_away = true,
 };
 
 void
@@ -177,12 +182,15 @@ actor_init(struct actor *a, struct rig *rig, unsigned loop)
 struct msg *
 msg_of(struct actor *from, const struct actor *to, uint64_t number)
 {
-	struct msg *m = msg_new(
-		&from->loop->sched.pool, &(struct msg_init){.event = "n",
-						 .event_size = 1,
-						 .event_static = true,
-						 .data = &number,
-						 .size = sizeof(number)});
+	struct msg *m;
+
+	away_enter();
+	m = msg_new(&from->loop->sched.pool, &(struct msg_init){.event = "n",
+						     .event_size = 1,
+						     .event_static = true,
+						     .data = &number,
+						     .size = sizeof(number)});
+	away_leave();
 
 	if (!m)
 		abort();
@@ -194,6 +202,8 @@ msg_of(struct actor *from, const struct actor *to, uint64_t number)
 void
 post(struct actor *from, const struct actor *to, uint64_t number)
 {
+	away_enter();
 	if (sched_post(&from->loop->sched, msg_of(from, to, number)))
 		abort();
+	away_leave();
 }

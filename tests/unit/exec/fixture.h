@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "exec/loop.h"
+#include "kernel/away.h"
 
 enum { LOOPS_MAX = 4, PATIENCE_S = 100 };
 
@@ -46,6 +47,7 @@ struct actor {
 	uint64_t n, limit;
 	uint64_t due_ns, best_late_ns, n_early;
 	uint64_t n_settled, n_replies;
+	unsigned n_inside; /* handlers that run */
 };
 
 /* Before its loop runs. */

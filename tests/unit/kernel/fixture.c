@@ -61,10 +61,16 @@ on_run(struct session *s, struct msg *m)
 {
 	struct fake *fake = s->state;
 
+	enum session_result result = SESSION_DONE;
+
+	away_enter();
 	assert_true(fake->alive);
 	fake->n_run++;
 	trace(fake, "%s", m->event);
-	return fake->on_run ? fake->on_run(fake, m) : SESSION_DONE;
+	if (fake->on_run)
+		result = fake->on_run(fake, m);
+	away_leave();
+	return result;
 }
 
 static void
@@ -72,6 +78,7 @@ on_reply(struct session *s, uint64_t token, struct msg *reply)
 {
 	struct fake *fake = s->state;
 
+	away_pin();
 	assert_true(fake->alive);
 	fake->n_replies++;
 	trace(fake, "reply%" PRIu64 "=%s:%.*s", token,
@@ -140,6 +147,7 @@ const struct session_ops fake_ops = {
 	.stop = on_stop,
 	.memory = on_memory,
 	.cancelled = on_cancelled,
+	.goes_away = true,
 };
 
 const struct session_ops fake_inline_ops = {
@@ -202,7 +210,29 @@ on_wake(struct sched *s)
 	f->n_wakes++;
 }
 
-static const struct executor_ops inline_ops = {"inline", on_wake};
+static const struct executor_ops inline_ops = {
+	.name = "inline", .wake = on_wake};
+
+static void
+on_hand(struct executor *x, struct away *a)
+{
+	struct fixture *f = container_of(x, struct fixture, executor);
+
+	assert_true(away_is_out(a->session));
+	f->out[f->n_out++] = a;
+}
+
+static const struct executor_ops hand_ops = {.name = "fake", .hand = on_hand};
+
+void
+fixture_run_away(struct fixture *f, unsigned i)
+{
+	struct away *a = f->out[i];
+
+	memmove(f->out + i, f->out + i + 1,
+		(--f->n_out - i) * sizeof(struct away *));
+	away_run(a);
+}
 
 struct fixture *
 fixture_new(unsigned n_scheds, const struct kernel_limits *limits)
@@ -219,6 +249,8 @@ fixture_new(unsigned n_scheds, const struct kernel_limits *limits)
 				 &f->clock.source),
 		0);
 	f->n_scheds = n_scheds;
+	f->executor.ops = &hand_ops;
+	f->executor.name = "fake";
 	for (unsigned i = 0; i < n_scheds; i++)
 		assert_int_equal(sched_init(&f->scheds[i], &f->kernel, i,
 					 &inline_ops, f),
@@ -269,10 +301,13 @@ fixture_turn(struct fixture *f)
 
 	for (unsigned i = 0; i < f->n_scheds; i++)
 		more |= sched_turn(&f->scheds[i]);
+	while (f->n_out && !f->lazy)
+		fixture_run_away(f, 0);
 	for (unsigned i = 0; i < f->n_scheds; i++) {
 		const struct sched *s = &f->scheds[i];
 
-		more |= s->inbox || sched_next_ns(s) <= s->now_ns;
+		more |= s->inbox || s->run_head ||
+			sched_next_ns(s) <= s->now_ns;
 	}
 	return more;
 }

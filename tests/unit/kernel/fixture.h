@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "kernel/away.h"
 #include "kernel/kernel.h"
 #include "kernel/sched.h"
 
@@ -57,6 +58,11 @@ struct fixture {
 	unsigned n_wakes;
 	struct fake *fakes[FIXTURE_FAKES];
 	unsigned n_fakes;
+	/* Sessions whose executor this is go away until fixture_run_away(). */
+	struct executor executor;
+	struct away *out[FIXTURE_FAKES]; /* n_out of them, oldest first */
+	unsigned n_out;
+	bool lazy; /* fixture_turn() leaves them out */
 };
 
 extern const struct session_ops fake_ops;
@@ -106,6 +112,8 @@ void fixture_send(struct fake *from, struct msg *m, uint64_t seq,
 int fixture_call(struct fake *from, const struct fake *to, const char *event,
 	uint64_t token, uint32_t timeout_ms);
 
+/* Run number @i of those that are away: one piece after the other. */
+void fixture_run_away(struct fixture *f, unsigned i);
 /* One turn of each scheduler: true if one has more to do. */
 bool fixture_turn(struct fixture *f);
 /* Turns until nobody has anything to do, then checks the accounts. */

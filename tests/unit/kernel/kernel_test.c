@@ -223,6 +223,8 @@ do_end(struct world *w, struct fake *fake)
 	int status = roll(w, 4) ? 0 : EVD_STATUS_HANDLER;
 	struct msg *m;
 
+	if (away_is_out(fake->session))
+		return; /* it does so by itself */
 	if (w->waiting[me] && roll(w, 2)) {
 		m = w->waiting[me];
 		w->waiting[me] = NULL;
@@ -257,6 +259,8 @@ do_move(struct world *w, struct fake *from, struct fake *to)
 		(from->session->box_bits & BOX_MOVING))
 		return;
 	w->moving[i] = true;
+	/* what comes back may find an event there that was put back */
+	w->mixed[index_of(from)] = true;
 	w->moves[i] = (struct queue_move){.from = from->id,
 		.to = to->id,
 		.left = 1 + (uint32_t)roll(w, 5),
@@ -345,9 +349,26 @@ random_time(struct world *w)
 		sched_clock_set(&w->f->scheds[i]);
 }
 
+/* Somebody is run by another from now on, or has been run. */
+static void
+random_executor(struct world *w)
+{
+	struct fixture *f = w->f;
+	struct fake *fake = some_target(w);
+
+	if (f->n_out && roll(w, 4))
+		fixture_run_away(f, (unsigned)roll(w, f->n_out));
+	else if (fake)
+		assert_int_equal(session_set_executor(fake->session,
+					 roll(w, 3) ? &f->executor : NULL),
+			0);
+}
+
 static void
 random_step(struct world *w)
 {
+	if (w->executes && roll(w, 4) == 0)
+		random_executor(w);
 	switch (roll(w, 10)) {
 	case 0:
 		random_life(w);
@@ -395,6 +416,7 @@ static void
 come_to_rest(struct world *w)
 {
 	w->calm = true;
+	w->f->lazy = false;
 	for (unsigned round = 0; round < 30; round++) {
 		cancel_delays(w);
 		for (size_t i = 0; i < ACTORS; i++) {
@@ -471,7 +493,7 @@ check_rest(struct world *w)
 }
 
 static void
-live(uint64_t seed, unsigned n_scheds)
+live(uint64_t seed, unsigned n_scheds, bool executes)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	char error[CALENDAR_ERROR_SIZE];
@@ -480,6 +502,7 @@ live(uint64_t seed, unsigned n_scheds)
 	the_world = w;
 	w->f = fixture_new(n_scheds, NULL);
 	w->seed = seed;
+	w->executes = w->f->lazy = executes;
 	w->rng = seed * 0x9e3779b97f4a7c15u | 1;
 	assert_int_equal(
 		calendar_new("*:*:0/0.1", "UTC", NULL, &w->calendar, error), 0);
@@ -494,6 +517,7 @@ live(uint64_t seed, unsigned n_scheds)
 	come_to_rest(w);
 	check_answers(w);
 	check_rest(w);
+	assert_true(!executes || w->f->executor.n_runs > 50);
 	fixture_free(w->f);
 	calendar_unref(w->calendar);
 	free(w);
@@ -504,7 +528,7 @@ test_accounts_balance_on_one_scheduler(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 60; seed++)
-		live(seed, 1);
+		live(seed, 1, false);
 }
 
 static void
@@ -512,7 +536,15 @@ test_accounts_balance_over_several_schedulers(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 60; seed++)
-		live(seed, 2 + seed % 3);
+		live(seed, 2 + seed % 3, false);
+}
+
+static void
+test_accounts_balance_while_executors_change(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 90; seed++)
+		live(seed, 1 + seed % 4, true);
 }
 
 int
@@ -524,6 +556,7 @@ main(void)
 			fixture_setup, fixture_teardown),
 		cmocka_unit_test(test_accounts_balance_on_one_scheduler),
 		cmocka_unit_test(test_accounts_balance_over_several_schedulers),
+		cmocka_unit_test(test_accounts_balance_while_executors_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

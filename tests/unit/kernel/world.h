@@ -46,6 +46,7 @@ struct world {
 	struct calendar *calendar; /* ten times a second */
 	struct queue_move moves[MOVES_MAX];
 	bool moving[MOVES_MAX];
+	bool executes; /* who runs them changes, too */
 };
 
 static struct world *the_world; /* fakes have no room for it */

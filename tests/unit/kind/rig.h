@@ -115,7 +115,8 @@ rig_wake(struct sched *s)
 	(void)s;
 }
 
-static const struct executor_ops rig_executor = {"test", rig_wake};
+static const struct executor_ops rig_executor = {
+	.name = "test", .wake = rig_wake};
 
 static inline int
 rig_setup(void **state)

@@ -1,0 +1,327 @@
+#include "exec/pool.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "exec/baton.h"
+#include "kernel/sched.h"
+
+const char *const pool_type_words[] = {
+	[POOL_WORKER] = "worker",
+	[POOL_THREADPOOL] = "threadpool",
+	[POOL_LEADER] = "leader",
+	NULL,
+};
+
+/* Of an idle thread. Who has taken it from the stack sets WOKEN. */
+enum pool_word { WORD_LOOKS, WORD_SLEEPS, WORD_WOKEN };
+
+/* ---- idle threads, under the lock ---------------------------------- */
+
+static void
+push_idle(struct pool *p, struct pool_thread *t)
+{
+	atomic_store_explicit(&t->word, WORD_LOOKS, memory_order_relaxed);
+	t->next = p->idle;
+	p->idle = t;
+	p->n_idle++;
+}
+
+static struct pool_thread *
+pop_idle(struct pool *p)
+{
+	struct pool_thread *t = p->idle;
+
+	if (!t)
+		return NULL;
+	p->idle = t->next;
+	p->n_idle--;
+	return t;
+}
+
+/* It is on the stack no more. One that still looks needs no system call. */
+static void
+rouse(struct pool_thread *t)
+{
+	if (atomic_exchange(&t->word, WORD_WOKEN) == WORD_SLEEPS)
+		word_wake(&t->word, 1);
+}
+
+static void
+wait_for_word(struct pool_thread *t)
+{
+	uint64_t busy_ns = t->pool->busy_ns;
+	uint64_t until = busy_ns ? clock_now(&clock_system) + busy_ns : 0;
+	uint32_t looks = WORD_LOOKS;
+
+	while (busy_ns && atomic_load(&t->word) == WORD_LOOKS) {
+		for (int i = 0; i < 32; i++)
+			word_pause();
+		if (clock_now(&clock_system) >= until)
+			break;
+	}
+	if (!atomic_compare_exchange_strong(&t->word, &looks, WORD_SLEEPS))
+		return;
+	while (atomic_load(&t->word) == WORD_SLEEPS)
+		word_wait(&t->word, WORD_SLEEPS, 0);
+}
+
+/* ---- the queue, under the lock ------------------------------------- */
+
+static void
+push_job(struct pool *p, struct away *a)
+{
+	a->next = NULL;
+	if (p->head)
+		p->tail->next = a;
+	else
+		p->head = a;
+	p->tail = a;
+	if (++p->n_queued > p->most_queued)
+		p->most_queued = p->n_queued;
+}
+
+static struct away *
+pop_job(struct pool *p)
+{
+	struct away *a = p->head;
+
+	if (!a)
+		return NULL;
+	p->head = a->next;
+	p->n_queued--;
+	return a;
+}
+
+/* ---- a thread ------------------------------------------------------ */
+
+/* What it runs next; NULL: the pool ends. */
+static struct away *
+next_job(struct pool_thread *t)
+{
+	struct pool *p = t->pool;
+	struct away *a;
+
+	pthread_mutex_lock(&p->lock);
+	while (!(a = t->job ? t->job : pop_job(p)) && !p->stop) {
+		push_idle(p, t);
+		pthread_mutex_unlock(&p->lock);
+		wait_for_word(t);
+		pthread_mutex_lock(&p->lock);
+	}
+	t->job = NULL;
+	pthread_mutex_unlock(&p->lock);
+	return a;
+}
+
+static void *
+thread_main(void *arg)
+{
+	struct pool_thread *t = arg;
+	struct pool *p = t->pool;
+	struct away *a;
+
+	if (p->thread_init)
+		p->thread_init();
+	while ((a = next_job(t))) {
+		atomic_store_explicit(&t->runs, a, memory_order_relaxed);
+		away_run(a);
+		atomic_store_explicit(&t->runs, NULL, memory_order_relaxed);
+	}
+	if (p->thread_deinit)
+		p->thread_deinit();
+	atomic_store(&t->ended, true);
+	atomic_fetch_add(&p->n_ended, 1);
+	word_wake(&p->n_ended, 1);
+	return NULL;
+}
+
+/* One more, if there may be: it looks into the queue first of all. */
+static void
+thread_add(struct pool *p)
+{
+	struct pool_thread *t = &p->threads[p->n_threads];
+	pthread_attr_t attr;
+	int r;
+
+	if (p->n_threads == p->n_max)
+		return;
+	t->pool = p;
+	pthread_attr_init(&attr);
+	if (p->has_cpus)
+		pthread_attr_setaffinity_np(&attr, sizeof(p->cpus), &p->cpus);
+	r = pthread_create(&t->thread, &attr, thread_main, t);
+	pthread_attr_destroy(&attr);
+	if (!r)
+		p->n_threads++;
+	else if (!p->n_threads)
+		log_err("pool.no-thread", "pool=\"%s\" errno=%d", p->name, r);
+}
+
+/* ---- handing out --------------------------------------------------- */
+
+static struct pool *
+pool_of(struct executor *x)
+{
+	return container_of(x, struct pool, executor);
+}
+
+/* Whoever is idle, or soon will be, takes it. */
+static void
+worker_hand(struct executor *x, struct away *a)
+{
+	struct pool *p = pool_of(x);
+	struct pool_thread *t;
+
+	pthread_mutex_lock(&p->lock);
+	push_job(p, a);
+	t = pop_idle(p);
+	if (!t)
+		thread_add(p);
+	p->n_woken += t != NULL;
+	pthread_mutex_unlock(&p->lock);
+	if (t)
+		rouse(t);
+}
+
+/* One idle thread is given it. */
+static void
+threadpool_hand(struct executor *x, struct away *a)
+{
+	struct pool *p = pool_of(x);
+	struct pool_thread *t;
+
+	pthread_mutex_lock(&p->lock);
+	t = pop_idle(p);
+	if (t) {
+		t->job = a;
+		p->n_woken++;
+	} else {
+		push_job(p, a);
+		thread_add(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (t)
+		rouse(t);
+}
+
+static const struct executor_ops pool_ops[] = {
+	[POOL_WORKER] = {.name = "worker", .hand = worker_hand},
+	[POOL_THREADPOOL] = {.name = "threadpool", .hand = threadpool_hand},
+	[POOL_LEADER] = {.name = "leader", .hand = worker_hand},
+};
+
+/* ---- life ---------------------------------------------------------- */
+
+struct pool *
+pool_new(const struct pool_init *init)
+{
+	struct pool *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->name = strdup(init->name);
+	p->n_max = init->n_threads;
+	p->threads = calloc(p->n_max, sizeof(*p->threads));
+	if (!p->name || !p->threads) {
+		free(p->threads);
+		free(p->name);
+		free(p);
+		return NULL;
+	}
+	p->executor.ops = &pool_ops[init->type];
+	p->executor.name = p->name;
+	p->type = init->type;
+	p->busy_ns = init->busy_ns;
+	p->has_cpus = init->cpus != NULL;
+	if (init->cpus)
+		p->cpus = *init->cpus;
+	p->thread_init = init->thread_init;
+	p->thread_deinit = init->thread_deinit;
+	pthread_mutex_init(&p->lock, NULL);
+	return p;
+}
+
+static void
+tell_stuck(const struct pool *p, const struct pool_thread *t)
+{
+	struct away *a = atomic_load(&t->runs);
+	const struct session *s = a ? a->session : NULL;
+
+	log_err("session.stuck",
+		"session=\"%s\" executor=\"%s\" "
+		"reason=\"its handler does not return; it is left behind\"",
+		s && s->spec && s->spec->name ? s->spec->name : "", p->name);
+}
+
+/* Until all have ended, but for no longer than @ms. */
+static void
+await_ends(struct pool *p, uint32_t ms)
+{
+	uint64_t now = clock_now(&clock_system);
+	uint64_t due = now + ms * NS_PER_MS;
+	uint32_t n;
+
+	while ((n = atomic_load(&p->n_ended)) < p->n_threads && now < due) {
+		word_wait(&p->n_ended, n, due - now);
+		now = clock_now(&clock_system);
+	}
+}
+
+unsigned
+pool_stop(struct pool *p, uint32_t ms)
+{
+	struct pool_thread *idle;
+	unsigned n_stuck = 0;
+
+	pthread_mutex_lock(&p->lock);
+	p->stop = true;
+	while ((idle = pop_idle(p)))
+		rouse(idle);
+	pthread_mutex_unlock(&p->lock);
+	await_ends(p, ms);
+	for (uint32_t i = 0; i < p->n_threads; i++) {
+		struct pool_thread *t = &p->threads[i];
+
+		if (!t->joined && atomic_load(&t->ended))
+			t->joined = !pthread_join(t->thread, NULL);
+		if (t->joined)
+			continue;
+		tell_stuck(p, t);
+		n_stuck++;
+	}
+	return n_stuck;
+}
+
+struct pool *
+pool_free(struct pool *p)
+{
+	if (!p)
+		return NULL;
+	pthread_mutex_destroy(&p->lock);
+	free(p->threads);
+	free(p->name);
+	free(p);
+	return NULL;
+}
+
+void
+pool_look(struct pool *p, struct pool_state *state)
+{
+	pthread_mutex_lock(&p->lock);
+	*state = (struct pool_state){
+		.n_threads = p->n_threads,
+		.n_busy = p->n_threads - p->n_idle,
+		.n_queued = p->n_queued,
+		.most_queued = p->most_queued,
+		.n_woken = p->n_woken,
+	};
+	pthread_mutex_unlock(&p->lock);
+	state->n_sessions = atomic_load(&p->executor.n_sessions);
+	state->n_runs = atomic_load(&p->executor.n_runs);
+}

@@ -1,0 +1,87 @@
+#pragma once
+/* Pool: threads that run sessions which are not to be run by their loops. What
+ * they run may block. Threads are made when they are first needed, up to the
+ * pool's number, and then stay.
+ *
+ *   worker      runnable sessions stand in one queue; any idle thread takes
+ *               the next
+ *   threadpool  a runnable session is given to one particular idle thread,
+ *               which is the one that is woken
+ *   leader      see leader.h
+ *
+ * Any thread, unless said otherwise. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kernel/away.h"
+#include "kernel/kernel.h"
+
+enum pool_type { POOL_WORKER, POOL_THREADPOOL, POOL_LEADER };
+extern const char *const pool_type_words[]; /* by enum pool_type; NULL ends */
+
+enum {
+	POOL_THREADS_DEFAULT = 8,
+	POOL_THREADS_MAX = 1024,
+};
+
+struct pool_init {
+	const char *name; /* copied */
+	enum pool_type type;
+	uint32_t n_threads;
+	uint64_t busy_ns;      /* an idle thread looks so long, then sleeps */
+	const cpu_set_t *cpus; /* NULL: any */
+	/* In each thread, first and last; for what kinds need there. */
+	int (*thread_init)(void);
+	void (*thread_deinit)(void);
+};
+
+struct pool_thread {
+	struct pool *pool;
+	struct pool_thread *next; /* idle ones */
+	struct away *job;         /* threadpool: given to it */
+	_Atomic(struct away *) runs;
+	_Atomic uint32_t word; /* enum pool_word */
+	_Atomic bool ended;
+	pthread_t thread;
+	bool joined;
+};
+
+struct pool {
+	struct executor executor; /* first */
+	enum pool_type type;
+	uint32_t n_max;
+	uint64_t busy_ns;
+	bool has_cpus;
+	cpu_set_t cpus;
+	int (*thread_init)(void);
+	void (*thread_deinit)(void);
+	char *name;
+	_Atomic uint32_t n_ended;    /* threads */
+	struct pool_thread *threads; /* n_max places */
+	pthread_mutex_t lock;        /* of all below */
+	uint32_t n_threads;          /* that were made */
+	struct pool_thread *idle;    /* last in, first out: its cache is warm */
+	uint32_t n_idle;
+	struct away *head, *tail; /* in wait for a thread */
+	uint32_t n_queued, most_queued;
+	uint64_t n_woken; /* how often a sleeping thread was woken */
+	bool stop;
+};
+
+/* How it stands, for people. */
+struct pool_state {
+	uint32_t n_threads, n_busy, n_queued, most_queued, n_sessions;
+	uint64_t n_runs, n_woken;
+};
+
+/* NULL: out of memory. No thread is made yet. */
+struct pool *pool_new(const struct pool_init *init);
+/* No more work is to come: threads end when nothing waits. How many have not
+ * ended after @ms, which are named in the log: then the pool and the kernel
+ * must be left alone. After the loops' threads, or with nothing away. */
+unsigned pool_stop(struct pool *p, uint32_t ms);
+struct pool *pool_free(struct pool *p); /* after pool_stop() */
+void pool_look(struct pool *p, struct pool_state *state);

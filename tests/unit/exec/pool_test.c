@@ -1,0 +1,408 @@
+/* daemon/exec/pool.c, baton.c and the kernel's away.c between threads: sessions
+ * that are run by pools handle each event once, in order and one at a time,
+ * also while their executors change; handlers that block stand in nobody's way;
+ * what never returns is named. */
+#include "exec/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "fixture.h"
+
+enum {
+	CROWD = 16,
+	EACH = 6000, /* events, calls among them */
+	BATCH = 20,
+	CALL_EVERY = 8,
+	ACK_EVERY = 5,
+	CHANGES = 200, /* of executors, on each loop */
+	POOLS = 3,
+	THREADS = 8,
+};
+
+struct crowd {
+	struct rig *rig;
+	struct pool *pools[POOLS];
+	struct actor actors[CROWD];
+	uint64_t sent[CROWD];
+	uint64_t seen[CROWD][CROWD]; /* by receiver, sender */
+	uint64_t n_received[CROWD], n_wrong[CROWD];
+	bool done[CROWD];
+};
+
+static struct pool *
+pool_of_type(enum pool_type type, uint32_t n)
+{
+	struct pool *p = pool_new(&(struct pool_init){
+		.name = pool_type_words[type], .type = type, .n_threads = n});
+
+	assert_non_null(p);
+	return p;
+}
+
+static struct crowd *
+crowd_of(struct actor *a)
+{
+	return container_of(a - a->limit, struct crowd, actors[0]);
+}
+
+static void
+crowd_check(struct crowd *c, struct actor *a)
+{
+	size_t i = a->limit;
+
+	if (c->done[i] || c->n_received[i] < EACH ||
+		a->n_settled < EACH / ACK_EVERY ||
+		a->n_replies < EACH / CALL_EVERY)
+		return;
+	c->done[i] = true;
+	rig_done(c->rig);
+}
+
+static void
+crowd_send(struct crowd *c, struct actor *a)
+{
+	uint64_t n = c->sent[a->limit]++;
+	struct actor *to = &c->actors[(a->limit + n) % CROWD];
+	struct msg *m = msg_of(a, to, n / CROWD);
+	int r;
+
+	if (n % ACK_EVERY == 3) {
+		m->flags |= MSG_ACK;
+		msg_wide(m)->level = MSG_LEVEL_HANDLED;
+		msg_wide(m)->seq = n;
+	}
+	away_enter();
+	if (n % CALL_EVERY == 5)
+		r = session_call(a->session, m, 1, 600000, NULL);
+	else
+		r = sched_post(&a->loop->sched, m);
+	away_leave();
+	if (r)
+		abort();
+}
+
+static void
+crowd_run(struct actor *a, struct msg *m)
+{
+	struct crowd *c = crowd_of(a);
+	uint64_t number;
+
+	memcpy(&number, m->data, sizeof(number));
+	if (number == UINT64_MAX) { /* its own tick */
+		for (unsigned i = 0; i < BATCH; i++)
+			crowd_send(c, a);
+		if (c->sent[a->limit] < EACH)
+			post(a, a, UINT64_MAX);
+		return;
+	}
+	for (size_t i = 0; i < CROWD; i++)
+		if (c->actors[i].id == m->from)
+			c->n_wrong[a->limit] +=
+				c->seen[a->limit][i]++ != number;
+	away_enter();
+	c->n_received[a->limit]++;
+	crowd_check(c, a);
+	away_leave();
+}
+
+/* A reply while it is away comes to its thread, an ack to who holds its home:
+ * both count what crowd_check() reads. */
+static void
+crowd_reply(struct actor *a, uint64_t token)
+{
+	away_pin();
+	a->n_replies += token;
+	crowd_check(crowd_of(a), a);
+}
+
+static struct crowd *
+crowd_new(struct rig *rig)
+{
+	struct crowd *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	c->rig = rig;
+	for (int i = 0; i < POOLS; i++)
+		c->pools[i] = pool_of_type((enum pool_type)i, THREADS);
+	for (size_t i = 0; i < CROWD; i++) {
+		c->actors[i].on_run = crowd_run;
+		c->actors[i].on_reply = crowd_reply;
+		c->actors[i].limit = i;
+		actor_init(&c->actors[i], rig, i % rig->n_loops);
+		post(&c->actors[i], &c->actors[i], UINT64_MAX);
+	}
+	return c;
+}
+
+static void
+crowd_end(struct crowd *c)
+{
+	struct rig *rig = c->rig;
+	uint64_t accepted = 0, handled = 0;
+
+	rig_await(rig, CROWD);
+	rig_stop(rig);
+	for (int i = 0; i < POOLS; i++) {
+		assert_int_equal(pool_stop(c->pools[i], PATIENCE_S * 1000), 0);
+		assert_int_equal(c->pools[i]->n_queued, 0);
+	}
+	for (size_t i = 0; i < CROWD; i++) {
+		assert_int_equal(c->n_wrong[i], 0);
+		assert_int_equal(c->n_received[i], EACH);
+	}
+	for (unsigned i = 0; i < rig->n_loops; i++) {
+		const struct sched *s = &rig->loops[i]->sched;
+
+		accepted += s->counters.accepted;
+		handled += s->counters.handled;
+		assert_int_equal(s->queued, 0);
+		assert_int_equal(s->counters.leased, 0);
+		assert_int_equal(s->calls.n, 0);
+	}
+	assert_int_equal(accepted, handled);
+	assert_int_equal(handled, (uint64_t)CROWD * (EACH + EACH / BATCH));
+}
+
+/* Pools outlive the sessions that have them. */
+static void
+crowd_free(struct crowd *c)
+{
+	rig_free(c->rig);
+	for (int i = 0; i < POOLS; i++)
+		pool_free(c->pools[i]);
+	free(c);
+}
+
+/* Sessions of all four loops are run by the threads of one pool. */
+static void
+pass_all(enum pool_type type)
+{
+	struct rig *rig = rig_new(4);
+	struct crowd *c = crowd_new(rig);
+
+	for (size_t i = 0; i < CROWD; i++)
+		assert_int_equal(session_set_executor(c->actors[i].session,
+					 &c->pools[type]->executor),
+			0);
+	rig_start(rig);
+	crowd_end(c);
+	assert_true(atomic_load(&c->pools[type]->executor.n_runs) >=
+		    (uint64_t)CROWD * EACH);
+	crowd_free(c);
+}
+
+static void
+test_workers_pass_all_once_and_in_order(void **state)
+{
+	(void)state;
+	pass_all(POOL_WORKER);
+}
+
+static void
+test_a_threadpool_passes_all_once_and_in_order(void **state)
+{
+	(void)state;
+	pass_all(POOL_THREADPOOL);
+}
+
+static void
+test_leaders_pass_all_once_and_in_order(void **state)
+{
+	(void)state;
+	pass_all(POOL_LEADER);
+}
+
+/* ---- changing executors -------------------------------------------- */
+
+struct changes {
+	struct sched_task task;
+	struct crowd *crowd;
+	unsigned loop, n;
+	uint64_t rng;
+};
+
+static void
+change(struct sched *s, struct sched_task *task)
+{
+	struct changes *ch = container_of(task, struct changes, task);
+	struct crowd *c = ch->crowd;
+
+	for (size_t i = ch->loop; i < CROWD; i += c->rig->n_loops) {
+		unsigned which;
+
+		ch->rng = ch->rng * 6364136223846793005u + 1442695040888963407u;
+		which = (unsigned)(ch->rng >> 33) % (POOLS + 1);
+		if (session_set_executor(c->actors[i].session,
+			    which == POOLS ? NULL : &c->pools[which]->executor))
+			abort();
+	}
+	if (++ch->n < CHANGES)
+		sched_run_on(s, s, task);
+	else
+		rig_done(c->rig);
+}
+
+static void
+test_executors_change_while_all_goes_on(void **state)
+{
+	struct rig *rig = rig_new(4);
+	struct crowd *c = crowd_new(rig);
+	struct changes changes[LOOPS_MAX] = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < rig->n_loops; i++) {
+		changes[i] = (struct changes){.crowd = c,
+			.loop = i,
+			.rng = 77 + i,
+			.task.run = change};
+		sched_inject(&rig->loops[i]->sched, &changes[i].task);
+	}
+	rig_start(rig);
+	rig_await(rig, rig->n_loops);
+	crowd_end(c);
+	crowd_free(c);
+}
+
+/* ---- blocking ------------------------------------------------------ */
+
+static void
+sem_take(sem_t *sem)
+{
+	while (sem_wait(sem))
+		;
+}
+
+struct blocked {
+	struct rig *rig;
+	struct actor stuck, plain;
+	sem_t entered, leave;
+};
+
+static void
+stuck_run(struct actor *a, struct msg *m)
+{
+	struct blocked *b = container_of(a, struct blocked, stuck);
+
+	(void)m;
+	sem_post(&b->entered);
+	sem_take(&b->leave);
+}
+
+static void
+plain_run(struct actor *a, struct msg *m)
+{
+	uint64_t n;
+
+	memcpy(&n, m->data, sizeof(n));
+	if (n == 0)
+		rig_done(a->rig);
+	else
+		post(a, a, n - 1);
+}
+
+static void
+blocked_begin(struct blocked *b, struct rig *rig, struct pool *p)
+{
+	memset(b, 0, sizeof(*b));
+	b->rig = rig;
+	sem_init(&b->entered, 0, 0);
+	sem_init(&b->leave, 0, 0);
+	b->stuck.on_run = stuck_run;
+	b->plain.on_run = plain_run;
+	actor_init(&b->stuck, rig, 0);
+	actor_init(&b->plain, rig, 0);
+	assert_int_equal(
+		session_set_executor(b->stuck.session, &p->executor), 0);
+	post(&b->stuck, &b->stuck, 1);
+	post(&b->stuck, &b->stuck, 2);
+	rig_start(rig);
+	sem_take(&b->entered);
+}
+
+static void
+poke(struct sched *s, struct sched_task *task)
+{
+	struct blocked *b = (struct blocked *)task->msg.from;
+
+	(void)s;
+	post(&b->plain, &b->plain, 1000);
+	free(task);
+}
+
+static void
+loop_goes_on(struct blocked *b)
+{
+	struct sched_task *task = calloc(1, sizeof(*task));
+
+	assert_non_null(task);
+	task->run = poke;
+	task->msg.from = (uintptr_t)b;
+	sched_inject(&b->rig->loops[0]->sched, task);
+	rig_await(b->rig, 1);
+}
+
+/* B88 */
+static void
+test_a_handler_that_blocks_holds_up_only_its_session(void **state)
+{
+	struct blocked b;
+	struct rig *rig;
+
+	(void)state;
+	for (int type = 0; type < POOLS; type++) {
+		struct pool *p = pool_of_type((enum pool_type)type, 2);
+
+		rig = rig_new(1);
+		blocked_begin(&b, rig, p);
+		loop_goes_on(&b);
+		assert_int_equal(b.stuck.session->run, SESSION_AWAY);
+		sem_post(&b.leave);
+		sem_take(&b.entered); /* its next event */
+		loop_goes_on(&b);
+		sem_post(&b.leave);
+		rig_stop(rig);
+		assert_int_equal(pool_stop(p, PATIENCE_S * 1000), 0);
+		assert_int_equal(
+			rig->loops[0]->sched.counters.handled, 2 + 2 * 1001);
+		rig_free(rig);
+		pool_free(p);
+	}
+}
+
+/* Stopping has an end, and names whoever does not return. */
+static void
+test_what_never_returns_is_left_behind(void **state)
+{
+	struct rig *rig = rig_new(1);
+	struct pool *p = pool_of_type(POOL_WORKER, 2);
+	struct blocked b;
+
+	(void)state;
+	blocked_begin(&b, rig, p);
+	rig_stop(rig);
+	assert_int_equal(pool_stop(p, 10), 1);
+	sem_post(&b.leave); /* for the test's own end */
+	sem_post(&b.leave);
+	assert_int_equal(pool_stop(p, PATIENCE_S * 1000), 0);
+	pool_free(p);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_workers_pass_all_once_and_in_order),
+		cmocka_unit_test(
+			test_a_threadpool_passes_all_once_and_in_order),
+		cmocka_unit_test(test_leaders_pass_all_once_and_in_order),
+		cmocka_unit_test(test_executors_change_while_all_goes_on),
+		cmocka_unit_test(
+			test_a_handler_that_blocks_holds_up_only_its_session),
+		cmocka_unit_test(test_what_never_returns_is_left_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
