@@ -153,7 +153,9 @@ alias_get_locked(
 			return -ENOMEM;
 		slot = array_seek(array_now(t), hash, name, size, out);
 	}
-	a = FAULT(alias_new) ? NULL : calloc(1, sizeof(*a) + size + 1);
+	a = FAULT(alias_new)
+		    ? NULL
+		    : calloc(1, offsetof(struct alias, name) + size + 1);
 	if (!a)
 		return err_raise(-ENOMEM);
 	a->hash = hash;

@@ -16,12 +16,19 @@
 #include "kernel/epoch.h"
 
 struct alias {
-	struct epoch_item retired;
+	union {
+		struct {
+			struct alias *sibling;   /* next alias of the holder;
+						  * its thread */
+			struct alias_line *line; /* under the mutex; who
+						  * waits, or NULL */
+			uint32_t refs; /* under the mutex; the holder counts
+					* one */
+		};
+		struct epoch_item retired; /* when nobody refers to it */
+	};
 	uint64_t hash;
 	_Atomic uint64_t holder; /* session id; 0: nobody */
-	struct alias *sibling;   /* next alias of the holder; its thread */
-	struct alias_line *line; /* under the mutex; who waits, or NULL */
-	uint32_t refs;           /* under the mutex; the holder counts one */
 	uint8_t size;
 	bool allow_replace; /* under the mutex; the holder agrees to go */
 	char name[];        /* NUL-terminated */

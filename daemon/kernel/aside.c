@@ -296,7 +296,7 @@ session_stash(struct session *t, struct msg *m)
 {
 	struct sched *s = atomic_load(&t->home);
 
-	t->counters.leased--;
+	t->leased--;
 	s->counters.leased--;
 	mailbox_stash(&t->box, m);
 	s->queued++;

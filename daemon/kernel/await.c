@@ -69,7 +69,7 @@ give(struct sched *sched, struct session *s, struct await *a)
 	if (aside_end(sched, s, m))
 		return;
 	await_end(s, a);
-	s->counters.leased++;
+	s->leased++;
 	sched->counters.leased++;
 	sched_settle_level(sched, m, MSG_LEVEL_DELIVERED);
 	s->ops->awaited(s, a, m);

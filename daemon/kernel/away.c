@@ -87,7 +87,7 @@ take_event(struct sched *sched, struct session *s)
 		if (((m->flags & MSG_EXTRA) || s->box.rare) &&
 			aside_end(sched, s, m))
 			continue;
-		s->counters.leased++;
+		s->leased++;
 		sched->counters.leased++;
 		a->m = m;
 		a->what = AWAY_EVENT;
@@ -186,7 +186,7 @@ settle(struct sched *sched, struct session *s, struct away *a,
 		s->run = a->was;
 	switch ((enum away_what)a->what) {
 	case AWAY_EVENT:
-		s->counters.leased--;
+		s->leased--;
 		sched->counters.leased--;
 		session_conclude(sched, s, m, result);
 		if (a->retries && s->begun)

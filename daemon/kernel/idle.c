@@ -20,7 +20,7 @@ idle_is(const struct session *s)
 	if (s->life != SESSION_UP || s->run != SESSION_IDLE || s->exiting)
 		return false;
 	if (s->box.n || s->box.n_parked || s->control.tail || s->notices.tail ||
-		s->n_calls || s->n_timers || s->counters.leased)
+		s->n_calls || s->n_timers || s->leased)
 		return false;
 	if (kin && kin->n_children)
 		return false;

@@ -128,7 +128,7 @@ take_over(struct journal *j)
 	j->backlog_size = j->box->size;
 	t->box.n += (uint32_t)n;
 	t->box.size += j->box->size;
-	t->counters.accepted += n;
+	t->accepted += n;
 	j->sched->counters.accepted += n;
 	j->sched->queued += n;
 	if (n)
@@ -209,7 +209,7 @@ journal_keep(struct sched *s, struct session *t, struct msg *m)
 	b->journal->n_loaded--;
 	b->journal->loaded_size -= msg_charge(m);
 	extra->batch = NULL;
-	t->counters.accepted--;
+	t->accepted--;
 	s->counters.accepted--;
 	if (m->flags & MSG_ACK)
 		sched_settle(s, m, EVD_STATUS_DIED, kept_text);
@@ -234,7 +234,7 @@ journal_close(struct session *t)
 	t->box.size -= j->backlog_size;
 	s->queued -= j->n_backlog;
 	s->counters.accepted -= j->n_backlog;
-	t->counters.accepted -= j->n_backlog;
+	t->accepted -= j->n_backlog;
 	j->session = NULL;
 	drop_waiters(j);
 	LIST_FOREACH (node, &j->batches)

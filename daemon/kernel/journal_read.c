@@ -44,7 +44,7 @@ leave_backlog(struct journal *j, uint64_t size)
 	struct mailbox *box = &j->session->box;
 
 	if (!j->n_backlog) { /* the count was wrong: it is one more */
-		j->session->counters.accepted++;
+		j->session->accepted++;
 		j->sched->counters.accepted++;
 		j->sched->queued++;
 		j->box->n++;
@@ -110,7 +110,8 @@ damaged(struct batch *b, unsigned place)
 	b->n_left--;
 	leave_backlog(j, 0);
 	j->sched->queued--;
-	j->session->counters.dead++;
+	if (session_health(j->session))
+		j->session->health->ends.dead++;
 	j->sched->counters.dead++;
 	atomic_fetch_add(&j->store->n_damaged, 1);
 	log_err("store.damaged",
@@ -260,7 +261,8 @@ settle_count(struct journal *j)
 	while (j->n_backlog)
 		leave_backlog(j, 0);
 	j->sched->queued -= n;
-	j->session->counters.dead += n;
+	if (session_health(j->session))
+		j->session->health->ends.dead += n;
 	j->sched->counters.dead += n;
 	j->box->n = j->box->n > n ? j->box->n - n : 0;
 	atomic_fetch_add(&j->store->n_damaged, n);

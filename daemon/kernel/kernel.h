@@ -20,7 +20,7 @@ struct store;
 enum {
 	KERNEL_LOOPS_MAX = 64,
 	SESSION_SLOT_BITS = 24, /* 16 million sessions at once */
-	SESSION_CHUNK_BITS = 10,
+	SESSION_CHUNK_BITS = 12,
 	SESSION_CHUNKS = 1 << (SESSION_SLOT_BITS - SESSION_CHUNK_BITS),
 };
 

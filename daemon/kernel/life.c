@@ -47,23 +47,21 @@ session_enter(struct session *s, enum session_life life)
 void
 life_set_reason(struct session *s, char *reason)
 {
-	if (!s->health) {
+	struct session_health *health =
+		s->spec && (reason || s->health) ? session_health(s) : NULL;
+
+	if (!health) {
 		free(reason);
 		return;
 	}
-	free(s->health->reason);
-	s->health->reason = reason;
+	free(health->reason);
+	health->reason = reason;
 }
 
 static int
 take_spec(struct session *s, struct session_spec *spec)
 {
 	s->spec = spec_ref(spec);
-	s->health =
-		FAULT(session_health) ? NULL : calloc(1, sizeof(*s->health));
-	if (!s->health)
-		return err_raise(-ENOMEM);
-	s->health->session = s->last_id;
 	queue_configure(s);
 	if ((spec->collect || spec->parent) && !kin_of(s))
 		return err_raise(-ENOMEM);
@@ -250,8 +248,8 @@ spawn_here(struct spawn *spawn, struct session *s)
 	if (s->life != SESSION_FAILED)
 		return EVD_STATUS_OK;
 	snprintf(spawn->text, sizeof(spawn->text), "%s",
-		s->health->reason ? s->health->reason
-				  : "an alias cannot be taken");
+		s->health && s->health->reason ? s->health->reason
+					       : "an alias cannot be taken");
 	s->kin->parent = 0;
 	session_stop_for(s, EXIT_FAILED);
 	return EVD_STATUS_TAKEN;
@@ -331,11 +329,9 @@ life_start(struct sched *sched, struct session *s)
 	enum session_result result;
 
 	s->begun = true;
-	s->incarnation++;
-	s->health->starts++;
+	s->starts++;
 	s->run = SESSION_RUNNING;
-	s->health->started_ns = sched->now_ns;
-	s->health->started_wall_ns = sched_wall_ns(sched);
+	s->started_ns = sched->now_ns;
 	result = s->ops->start(s);
 	if (sched->profile.ops)
 		sched->profile.ops->spent(sched, s, "_start", 6);
@@ -452,12 +448,11 @@ drop_state(struct session *s, bool crashed)
 		kin_drop_children(s);
 	while ((call = calls_first(&sched->calls, s->calls)))
 		session_end_call(s, call); /* what comes now is late */
-	s->incarnation++;
 	s->run = SESSION_IDLE;
 	delays_cancel_owned(sched, s, false);
 	mailbox_unstash(&s->box); /* it does not remember what for */
 	if (m) {
-		s->counters.leased--;
+		s->leased--;
 		sched->counters.leased--;
 		drop_current(s, m, crashed);
 	}
@@ -521,6 +516,18 @@ copy_name(char *out, const char *name, size_t max)
 }
 
 static void
+drop_health(struct sched *sched, struct session *s)
+{
+	struct session_health *health = TAKE(s->health);
+
+	if (!health)
+		return;
+	timers_remove(&sched->timers, &health->timer);
+	free(health->reason);
+	free(health);
+}
+
+static void
 retire(struct session *s)
 {
 	struct sched *sched = home_of(s);
@@ -534,14 +541,8 @@ retire(struct session *s)
 	delays_cancel_owned(sched, s, true);
 	ties_drop(s);
 	drop_aliases(s);
-	if (s->profile)
-		s->profile->gone(sched, s);
-	if (s->health) {
-		timers_remove(&sched->timers, &s->health->timer);
-		free(s->health->reason);
-		free(s->health);
-		s->health = NULL;
-	}
+	if (s->health && s->health->profile)
+		s->health->profile->gone(sched, s);
 	session_enter(s, SESSION_DEAD);
 	s->last_id = s->id;
 	atomic_store_explicit(&s->id, 0, memory_order_release);
@@ -551,6 +552,7 @@ retire(struct session *s)
 	aside_free(sched, s);
 	away_free(s);
 	mailbox_deinit(&s->box);
+	drop_health(sched, s); /* last: what ended above is counted there */
 	s->spec = spec_unref(s->spec);
 	if (!s->queued)
 		slots_give(sched, s);

@@ -131,7 +131,7 @@ mailbox_unpop(struct mailbox *box, struct msg *m)
 static void
 cursors_leave(struct mailbox *box, const struct msg *m, struct msg *before)
 {
-	for (struct mailbox_cursor *c = box->cursors; c; c = c->next)
+	for (struct mailbox_cursor *c = box->rare->cursors; c; c = c->next)
 		if (c->at == m)
 			c->at = before;
 }
@@ -139,10 +139,13 @@ cursors_leave(struct mailbox *box, const struct msg *m, struct msg *before)
 void
 mailbox_left(struct mailbox *box, const struct msg *m)
 {
-	if (box->cursors)
-		cursors_leave(box, m, NULL);
-	if (box->rare && box->rare->urgent == m)
-		box->rare->urgent = NULL;
+	struct mailbox_rare *rare = box->rare;
+
+	if (!rare)
+		return;
+	cursors_leave(box, m, NULL);
+	if (rare->urgent == m)
+		rare->urgent = NULL;
 }
 
 struct msg *
@@ -221,18 +224,23 @@ mailbox_unstash(struct mailbox *box)
 	return n;
 }
 
-void
+int
 mailbox_track(struct mailbox *box, struct mailbox_cursor *cursor)
 {
+	struct mailbox_rare *rare = mailbox_rare(box);
+
+	if (!rare)
+		return -ENOMEM;
 	cursor->at = NULL;
-	cursor->next = box->cursors;
-	box->cursors = cursor;
+	cursor->next = rare->cursors;
+	rare->cursors = cursor;
+	return 0;
 }
 
 void
 mailbox_untrack(struct mailbox *box, struct mailbox_cursor *cursor)
 {
-	struct mailbox_cursor **link = &box->cursors;
+	struct mailbox_cursor **link = &box->rare->cursors;
 
 	while (*link != cursor)
 		link = &(*link)->next;

@@ -36,8 +36,9 @@ struct mailbox_gap {
 
 /* What few mailboxes use, made at the first use. */
 struct mailbox_rare {
-	struct msg *urgent;        /* the last urgent one of admitted */
-	struct msg *urgent_parked; /* ... of parked */
+	struct msg *urgent;             /* the last urgent one of admitted */
+	struct msg *urgent_parked;      /* ... of parked */
+	struct mailbox_cursor *cursors; /* into the admitted */
 	struct msg_queue stash;
 	uint32_t n_stashed;
 	struct aside *aside; /* its session's, see aside.h; or NULL */
@@ -48,9 +49,8 @@ struct mailbox_rare {
 struct mailbox {
 	struct msg_queue admitted;
 	struct msg_ring parked;
-	struct mailbox_cursor *cursors; /* into the admitted; mostly none */
-	struct mailbox_rare *rare;      /* or NULL */
-	uint64_t size;                  /* bytes charged by the admitted */
+	struct mailbox_rare *rare; /* or NULL */
+	uint64_t size;             /* bytes charged by the admitted */
 	uint64_t max_size;
 	uint32_t n; /* admitted, with the stashed */
 	uint32_t n_parked;
@@ -93,7 +93,7 @@ void mailbox_left(struct mailbox *box, const struct msg *m);
 static inline bool
 mailbox_is_rare(const struct mailbox *box)
 {
-	return ((uintptr_t)box->cursors | (uintptr_t)box->rare) != 0;
+	return box->rare != NULL;
 }
 /* mailbox_pop() but for mailbox_left(), which the caller sees to. */
 static inline struct msg *
@@ -159,8 +159,9 @@ uint32_t mailbox_unstash(struct mailbox *box);
 
 /* ---- looking through it -------------------------------------------------- */
 
-/* From the front; the cursor is the caller's until mailbox_untrack(). */
-void mailbox_track(struct mailbox *box, struct mailbox_cursor *cursor);
+/* From the front; the cursor is the caller's until mailbox_untrack(). 0 or
+ * -ENOMEM. */
+int mailbox_track(struct mailbox *box, struct mailbox_cursor *cursor);
 void mailbox_untrack(struct mailbox *box, struct mailbox_cursor *cursor);
 /* The event behind the cursor, or NULL: it is at the end. */
 static inline struct msg *

@@ -51,7 +51,7 @@ take_batch(struct queue_move *move, struct sched *s, struct session *from)
 		move->left--;
 	}
 	s->queued -= move->n_batch;
-	from->counters.accepted -= move->n_batch;
+	from->accepted -= move->n_batch;
 }
 
 static void
@@ -128,7 +128,7 @@ take_in(struct queue_move *move, struct sched *s, struct session *to)
 		m->handler = 0;
 		m->flags |= MSG_DELAYED; /* accepted before it came here */
 		mailbox_push(box, m);
-		to->counters.accepted++;
+		to->accepted++;
 		s->queued++;
 	}
 	if (to->box_bits & BOX_WATER)
@@ -170,7 +170,7 @@ put_back(struct queue_move *move, struct sched *s, struct session *from)
 			continue;
 		}
 		mailbox_unpop(&from->box, m);
-		from->counters.accepted++;
+		from->accepted++;
 		s->queued++;
 	}
 	move->n_batch = 0;

@@ -31,7 +31,7 @@ struct profile_ops {
 
 /* The beginning of a session's figures. */
 struct profile {
-	/* @t goes: free t->profile. */
+	/* @t goes: free t->health->profile. */
 	void (*gone)(struct sched *s, struct session *t);
 };
 

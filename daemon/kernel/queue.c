@@ -23,8 +23,11 @@ home_of(const struct session *s)
 static void
 forget_classes(struct session *s)
 {
-	struct mailbox_cursor **link = &s->box.cursors, *c;
+	struct mailbox_cursor **link, *c;
 
+	if (!s->box.rare)
+		return;
+	link = &s->box.rare->cursors;
 	while ((c = *link)) {
 		if (!c->owner) {
 			link = &c->next;
@@ -198,7 +201,7 @@ queue_gap_taken(struct session *s)
 static struct mailbox_cursor *
 class_cursor(struct session *t, const void *class)
 {
-	struct mailbox_cursor *c = t->box.cursors;
+	struct mailbox_cursor *c = t->box.rare ? t->box.rare->cursors : NULL;
 
 	while (c && c->owner != class)
 		c = c->next;
@@ -208,7 +211,10 @@ class_cursor(struct session *t, const void *class)
 	if (!c)
 		return NULL;
 	c->owner = class;
-	mailbox_track(&t->box, c);
+	if (mailbox_track(&t->box, c)) {
+		free(c);
+		return NULL;
+	}
 	return c;
 }
 
@@ -268,7 +274,7 @@ drop(struct sched *s, struct session *t, struct msg *m)
 	m->flags |= MSG_ADMITTED;
 	if (m->flags & MSG_EXTRA)
 		aside_admitted(s, t, m);
-	t->counters.accepted++;
+	t->accepted++;
 	s->counters.accepted++;
 	note_gap(s, t, m->id);
 	msg_end(s, t, m, MSG_END_DROPPED, EVD_STATUS_DROPPED, NULL);
@@ -332,8 +338,11 @@ void
 queue_walk_open(struct queue_walk *w, struct session *s)
 {
 	*w = (struct queue_walk){
-		.session = atomic_load(&s->id), .left = s->box.n, .open = true};
-	mailbox_track(&s->box, &w->cursor);
+		.session = atomic_load(&s->id), .left = s->box.n};
+	if (mailbox_track(&s->box, &w->cursor))
+		w->left = 0; /* out of memory: it sees nothing */
+	else
+		w->open = true;
 }
 
 void

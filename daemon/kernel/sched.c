@@ -255,8 +255,10 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 
 	/* Counted first: whoever is told may stop the owner. */
 	count_end(&s->counters, end);
-	if (owner)
-		count_end(&owner->counters, end);
+	if (owner && end == MSG_END_HANDLED)
+		owner->handled++;
+	else if (owner && session_health(owner))
+		count_end(&owner->health->ends, end);
 	if (status && !text)
 		text = sched_end_text(status);
 	if (reason)
@@ -382,7 +384,7 @@ sched_admitted(struct sched *s, struct session *t, struct msg *m)
 {
 	if (m->flags & MSG_EXTRA)
 		aside_admitted(s, t, m);
-	t->counters.accepted++;
+	t->accepted++;
 	s->queued++;
 	if (!(m->flags & MSG_DELAYED))
 		s->counters.accepted++;
@@ -404,7 +406,7 @@ take_in(struct sched *s, struct session *t, struct msg *m)
 		sched_admitted(s, t, m); /* last: its poster may stop @t */
 		return;
 	}
-	t->counters.accepted++;
+	t->accepted++;
 	s->counters.accepted++;
 	s->queued++;
 }
@@ -667,6 +669,7 @@ sched_sleep(struct sched *s)
 	if (s->run_head || s->outbox_set)
 		return false;
 	epoch_offline(&s->reader);
+	epoch_collect(&s->kernel->epoch);
 	atomic_store(&s->asleep, true);
 	if (!atomic_load(&s->inbox))
 		return true;

@@ -296,7 +296,7 @@ sched_put(struct sched *s, struct session *t, struct msg *m)
 	t->box.n++;
 	t->box.size += msg_charge(m);
 	msg_queue_push(&t->box.admitted, m);
-	t->counters.accepted++;
+	t->accepted++;
 	s->counters.accepted++;
 	s->queued++;
 	if (t->run == SESSION_IDLE)
@@ -313,7 +313,7 @@ sched_handled(struct sched *s, struct session *t, struct msg *m)
 		msg_end(s, t, m, MSG_END_HANDLED, EVD_STATUS_OK, NULL);
 		return;
 	}
-	t->counters.handled++;
+	t->handled++;
 	s->counters.handled++;
 	msg_free(&s->pool, m);
 }

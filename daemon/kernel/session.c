@@ -121,7 +121,7 @@ session_admit_parked(struct sched *sched, struct session *s)
 			break;
 		if (m->flags & MSG_EXTRA)
 			aside_admitted(sched, s, m);
-		s->counters.accepted++;
+		s->accepted++;
 		sched->counters.accepted++;
 		sched->queued++;
 		if (s->box_bits & BOX_WATER)
@@ -134,7 +134,7 @@ session_admit_parked(struct sched *sched, struct session *s)
 static void
 leased(struct sched *sched, struct session *s, struct msg *m)
 {
-	s->counters.leased++;
+	s->leased++;
 	sched->counters.leased++;
 	if (m->flags & MSG_EXTRA)
 		journal_leased(m);
@@ -196,7 +196,7 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 	} else if (m->flags & (MSG_ACK | MSG_EXTRA | MSG_WIDE)) {
 		sched_handled(sched, s, m);
 	} else {
-		s->counters.handled++;
+		s->handled++;
 		sched->counters.handled++;
 		msg_free_plain(&sched->pool, m);
 	}
@@ -218,7 +218,7 @@ session_conclude_notice(struct sched *sched, struct session *s, struct msg *m,
 		msg_free(&sched->pool, m);
 	} else {
 		m->flags |= MSG_ADMITTED;
-		s->counters.accepted++;
+		s->accepted++;
 		sched->counters.accepted++;
 		session_conclude(sched, s, m, result);
 	}
@@ -439,7 +439,7 @@ session_done(struct session *s, struct msg *m, int status)
 {
 	struct sched *sched = home_of(s);
 
-	s->counters.leased--;
+	s->leased--;
 	sched->counters.leased--;
 	if (sched->profile.ops)
 		sched->profile.ops->over(
@@ -460,7 +460,7 @@ session_return(struct session *s, struct msg *m)
 {
 	struct sched *sched = home_of(s);
 
-	s->counters.leased--;
+	s->leased--;
 	sched->counters.leased--;
 	sched->queued++;
 	if (m->attempt < UINT8_MAX)
@@ -477,6 +477,42 @@ session_wake(struct session *s)
 		return;
 	s->run = SESSION_IDLE;
 	sched_enqueue(home_of(s), s);
+}
+
+struct session_health *
+session_health(struct session *s)
+{
+	struct session_health *health = s->health;
+
+	if (health)
+		return health;
+	health = FAULT(session_health) ? NULL : calloc(1, sizeof(*health));
+	if (health)
+		health->session = s->id ? s->id : s->last_id;
+	return s->health = health;
+}
+
+struct counters
+session_counters(const struct session *s)
+{
+	struct counters c = {0};
+
+	if (s->health)
+		c = s->health->ends;
+	c.accepted = s->accepted;
+	c.handled = s->handled;
+	c.leased = s->leased;
+	return c;
+}
+
+uint64_t
+session_started_wall_ns(const struct session *s)
+{
+	const struct clock_source *clock = home_of(s)->kernel->clock;
+
+	if (!s->starts)
+		return 0;
+	return clock_wall(clock) - (clock_now(clock) - s->started_ns);
 }
 
 const char *

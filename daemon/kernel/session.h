@@ -146,58 +146,36 @@ struct counters {
 	uint64_t leased;  /* now */
 };
 
-/* How restarts stand, kept while the session object lives. */
+/* How restarts stand, and what else few sessions have; made at the first use
+ * and kept while the session object lives. */
 struct session_health {
-	struct timer timer;  /* the next start */
-	uint64_t session;    /* whose */
-	uint64_t window_ns;  /* start of the budget's window, monotonic */
-	uint64_t started_ns; /* monotonic, of this incarnation */
-	uint64_t started_wall_ns;
+	struct timer timer;       /* the next start */
+	uint64_t session;         /* whose */
+	uint64_t window_ns;       /* start of the budget's window, monotonic */
 	uint64_t restart_wall_ns; /* in BACKOFF */
 	uint32_t in_window;       /* failures */
 	uint32_t in_a_row;
-	uint32_t restarts; /* ever */
-	uint32_t starts;   /* of its state, likewise */
-	char *reason;      /* of the last failure */
+	uint32_t restarts;       /* ever */
+	char *reason;            /* of the last failure */
+	struct profile *profile; /* stats/profile's, or NULL */
+	struct counters ends;    /* what is not in struct session */
 };
 
+/* In the order of how often it is looked at. */
 struct session {
 	_Atomic uint64_t id; /* 0: free */
 	_Atomic(struct sched *) home;
 	struct session *next; /* run queue, or free list */
 	const struct session_ops *ops;
-	void *state;               /* the kind's */
-	struct session_spec *spec; /* a reference; NULL: of a connection */
-	struct mailbox box;
-	struct msg_ring control; /* replies; run before and despite events */
-	struct msg_ring notices; /* events of the control lane */
-	union {
-		struct msg *current; /* being handled, or waited in */
-		uint64_t last_id;    /* not published, dead or free: its id */
-	};
-	struct alias *aliases;         /* through alias.sibling */
-	struct session_health *health; /* NULL if it is never restarted */
-	struct ties *ties;             /* watches and links; NULL: none */
-	struct kin *kin;               /* family, idle time; NULL: neither */
-	struct away *away;             /* NULL: never had an executor */
-	struct profile *profile;       /* stats/profile's, or NULL */
-	struct journal *journal;       /* its durable mailbox, or NULL */
-	struct counters counters;
+	void *state; /* the kind's */
 	/* What changes with each event stands apart from what seldom does: a
 	 * load of both would wait for the store of one. */
-	uint8_t run;          /* enum session_run */
-	bool queued;          /* on the run queue */
-	bool begun : 1;       /* STARTING: start() has been called */
-	bool stopping : 1;    /* it will not be started again */
-	uint8_t why : 4;      /* enum tie_end_why: if it is stopped */
-	uint8_t exit : 4;     /* enum session_exit, of the last end */
-	uint32_t incarnation; /* counts starts */
-	uint32_t n_calls;     /* outstanding */
-	uint32_t calls;       /* they, see calls_first() */
-	uint32_t delays;      /* it has set, see delays_next_of() */
-	uint32_t n_timers;    /* of those, to itself */
-	/* Requests for it that were refused by policy; any thread. */
-	_Atomic uint32_t denied;
+	uint8_t run;       /* enum session_run */
+	bool queued;       /* on the run queue */
+	bool begun : 1;    /* STARTING: start() has been called */
+	bool stopping : 1; /* it will not be started again */
+	uint8_t why : 4;   /* enum tie_end_why: if it is stopped */
+	uint8_t exit : 4;  /* enum session_exit, of the last end */
 	/* What seldom changes and is looked at for each event, in one word. */
 	union {
 		struct {
@@ -208,7 +186,33 @@ struct session {
 		};
 		uint32_t standing; /* session_standing() */
 	};
+	uint64_t accepted, handled; /* events, ever */
+	struct mailbox box;
+	struct msg_ring control; /* replies; run before and despite events */
+	struct msg_ring notices; /* events of the control lane */
+	struct kin *kin;         /* family, idle time; NULL: neither */
+	union {
+		struct msg *current; /* being handled, or waited in */
+		uint64_t last_id;    /* not published, dead or free: its id */
+	};
+	struct session_spec *spec;     /* a reference; NULL: of a connection */
+	struct alias *aliases;         /* through alias.sibling */
+	struct session_health *health; /* or NULL, see session_health() */
+	struct ties *ties;             /* watches and links; NULL: none */
+	struct journal *journal;       /* its durable mailbox, or NULL */
+	struct away *away;             /* NULL: never had an executor */
+	uint64_t started_ns;           /* monotonic, its state */
+	uint32_t starts;               /* of its state, ever */
+	uint32_t leased;               /* events, now */
+	uint32_t n_calls;              /* outstanding */
+	uint32_t calls;                /* they, see calls_first() */
+	uint32_t delays;               /* it has set, see delays_next_of() */
+	uint32_t n_timers;             /* of those, to itself */
+	/* Requests for it that were refused by policy; any thread. */
+	_Atomic uint32_t denied;
 };
+
+_Static_assert(sizeof(struct session) <= 248, "a million of them count");
 
 /**
  * session_new() - make a session on this scheduler and start it
@@ -369,6 +373,14 @@ enum {
 	SESSION_SLOT_MASK = (1 << SESSION_SLOT_BITS) - 1,
 	SESSION_CHUNK_MASK = (1 << SESSION_CHUNK_BITS) - 1,
 };
+
+/* Made if need be; NULL: out of memory. */
+struct session_health *session_health(struct session *s);
+/* All that is counted of it. What ended badly while there was no memory to
+ * count it is missing here, but not in sched.counters. */
+struct counters session_counters(const struct session *s);
+/* When its state was started, by the wall clock as it is now; 0: never. */
+uint64_t session_started_wall_ns(const struct session *s);
 
 /* The id of one that is known to be there. */
 static inline uint64_t

@@ -15,6 +15,13 @@ home_of(const struct session *s)
 	return atomic_load_explicit(&s->home, memory_order_relaxed);
 }
 
+static void
+stop_timer(struct session *s)
+{
+	if (s->health)
+		timers_remove(&home_of(s)->timers, &s->health->timer);
+}
+
 /* Up to a tenth more or less, so that sessions that fail together do not
  * start together. */
 static uint64_t
@@ -34,11 +41,11 @@ pause_ns(const struct session *s)
 	uint64_t ms = spec->restart_ms;
 	uint64_t most = spec->restart_max_ms > ms ? spec->restart_max_ms : ms;
 
-	for (uint32_t i = 1; i < health->in_a_row && ms < most; i++)
+	for (uint32_t i = 1; health && i < health->in_a_row && ms < most; i++)
 		ms *= 2;
 	if (ms > most)
 		ms = most;
-	return jitter(ms * NS_PER_MS, s->id + health->restarts);
+	return jitter(ms * NS_PER_MS, s->id + (health ? health->restarts : 0));
 }
 
 /* Count one failure, if it is not one @again; true if the budget allows one
@@ -46,15 +53,17 @@ pause_ns(const struct session *s)
 static bool
 within_budget(struct session *s, uint64_t now_ns, bool again)
 {
-	struct session_health *health = s->health;
+	struct session_health *health = session_health(s);
 	uint64_t window = s->spec->restart_window_ms * NS_PER_MS;
 
+	if (!health)
+		return false; /* out of memory */
 	if (now_ns - health->window_ns > window) {
 		health->window_ns = now_ns;
 		health->in_window = 0;
 	}
 	/* A healthy time as long as the window starts the pauses anew. */
-	if (now_ns - health->started_ns > window)
+	if (now_ns - s->started_ns > window)
 		health->in_a_row = 0;
 	health->in_window += !again;
 	health->in_a_row++;
@@ -64,42 +73,43 @@ within_budget(struct session *s, uint64_t now_ns, bool again)
 static const char *
 reason_of(const struct session_health *health, bool crashed)
 {
-	return crashed && health->reason ? health->reason : "it ended";
+	return crashed && health && health->reason ? health->reason
+						   : "it ended";
 }
 
 static void
 stay_failed(struct session *s, const char *reason)
 {
-	struct session_health *health = s->health;
+	const struct session_health *health = s->health;
 
 	session_enter(s, SESSION_FAILED);
 	session_refuse_parked(s, EVD_STATUS_FAILED);
 	log_err("session.failed",
 		"session=\"%s\" failures=%" PRIu32 " reason=\"%s\"",
-		session_name(s), health->in_window, reason);
+		session_name(s), health ? health->in_window : 0, reason);
 	kin_gave_up(s);
 }
 
 bool
 supervise_ended(struct session *s, bool crashed, bool again)
 {
-	struct session_health *health = s->health;
 	bool grouped = s->kin && s->kin->grouped;
 	uint64_t pause;
 
-	if (!health)
+	if (!s->spec)
 		return false;
 	if (!crashed && s->spec->restart != RESTART_ALWAYS)
 		return false;
 	if (s->spec->restart == RESTART_NO ||
 		(!within_budget(s, home_of(s)->now_ns, again) && !grouped)) {
-		stay_failed(s, reason_of(health, crashed));
+		stay_failed(s, reason_of(s->health, crashed));
 		return true;
 	}
 	pause = pause_ns(s);
 	log_warn("session.restarts",
 		"session=\"%s\" in_ms=%" PRIu64 " reason=\"%s\"",
-		session_name(s), pause / NS_PER_MS, reason_of(health, crashed));
+		session_name(s), pause / NS_PER_MS,
+		reason_of(s->health, crashed));
 	session_enter(s, SESSION_BACKOFF);
 	if (kin_report(s, pause, again))
 		supervise_hold(s);
@@ -111,21 +121,25 @@ supervise_ended(struct session *s, bool crashed, bool again)
 void
 supervise_hold(struct session *s)
 {
-	struct sched *sched = home_of(s);
-
 	session_enter(s, SESSION_BACKOFF);
-	timers_remove(&sched->timers, &s->health->timer);
-	s->health->restart_wall_ns = 0;
+	stop_timer(s);
+	if (s->health)
+		s->health->restart_wall_ns = 0;
 }
 
 void
 supervise_retry(struct session *s, uint64_t pause_ns)
 {
 	struct sched *sched = home_of(s);
-	struct session_health *health = s->health;
+	struct session_health *health;
 
 	if (s->life != SESSION_BACKOFF)
 		return; /* somebody has started it by hand */
+	health = session_health(s);
+	if (!health) {
+		stay_failed(s, "out of memory");
+		return;
+	}
 	timers_remove(&sched->timers, &health->timer);
 	health->restart_wall_ns = clock_wall(sched->kernel->clock) + pause_ns;
 	health->timer.type = TIMER_RESTART;
@@ -136,12 +150,13 @@ supervise_retry(struct session *s, uint64_t pause_ns)
 void
 supervise_again(struct session *s)
 {
-	struct sched *sched = home_of(s);
+	struct session_health *health = session_health(s);
 
-	timers_remove(&sched->timers, &s->health->timer);
-	s->health->restarts++;
-	if (s->ops->keeps_children)
-		s->health->in_window = 0;
+	stop_timer(s);
+	if (health)
+		health->restarts++;
+	if (health && s->ops->keeps_children)
+		health->in_window = 0;
 	if (s->spec->on_demand && !s->box.n)
 		session_enter(s, SESSION_DORMANT);
 	else
@@ -151,7 +166,7 @@ supervise_again(struct session *s)
 void
 supervise_halt(struct session *s, const char *text)
 {
-	timers_remove(&home_of(s)->timers, &s->health->timer);
+	stop_timer(s);
 	life_set_reason(s, strdup(text));
 	session_enter(s, SESSION_FAILED);
 	session_refuse_parked(s, EVD_STATUS_FAILED);
@@ -174,7 +189,7 @@ supervise_group_failed(struct session *s, const char *text)
 	life_set_reason(s, strdup(text));
 	s->exit = EXIT_FAILED;
 	session_enter(s, SESSION_BACKOFF);
-	if (kin_report(s, pause_ns(s), false))
+	if (session_health(s) && kin_report(s, pause_ns(s), false))
 		supervise_hold(s);
 	else
 		session_enter(s, SESSION_FAILED);
@@ -192,15 +207,14 @@ supervise_due(struct sched *sched, struct session_health *health)
 void
 supervise_reset(struct session *s)
 {
-	struct sched *sched = home_of(s);
 	struct session_health *health = s->health;
 
+	if (s->kin)
+		s->kin->held = false;
+	stop_timer(s);
 	if (!health)
 		return;
-	timers_remove(&sched->timers, &health->timer);
 	health->in_window = 0;
 	health->in_a_row = 0;
 	health->restarts = 0;
-	if (s->kin)
-		s->kin->held = false;
 }

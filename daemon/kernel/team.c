@@ -149,8 +149,8 @@ give_up(struct session *s, const struct child *c, const struct msg *m)
 		"the group '%s' has failed: '%s' was its failure %u within "
 		"RestartWindowSec=, of %u allowed (RestartBurst=): %.*s",
 		s->spec->group ? s->spec->group : session_name(s), c->name,
-		s->health->in_window, s->spec->restart_burst, (int)m->size,
-		(const char *)m->data);
+		s->health ? s->health->in_window : 0, s->spec->restart_burst,
+		(int)m->size, (const char *)m->data);
 	log_err("group.failed", "session=\"%s\" reason=\"%s\"", session_name(s),
 		text);
 	team_halt(s, text);

@@ -1,10 +1,12 @@
 /* Native sessions: a plugin's handlers as session_ops. The home's thread. */
 #include "kind/native.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "kernel/away.h"
 #include "kernel/notice.h"
 #include "kernel/sched.h"
@@ -25,13 +27,7 @@ native_new(struct session *s, const struct native_image *image)
 		return NULL;
 	n->host = session_executor(s) ? &native_host_away : &native_host;
 	n->session = s;
-	n->sched = atomic_load(&s->home);
 	n->image = image;
-	list_init(&n->targets);
-	list_init(&n->calls);
-	list_init(&n->gathers);
-	list_init(&n->tasks);
-	n->most_waiting = s->spec->concurrency;
 	return n;
 }
 
@@ -52,6 +48,23 @@ stay_home(struct session *s)
 		"which its loop runs\"",
 		session_name(s));
 	session_set_executor(s, NULL);
+}
+
+struct native_more *
+native_more(struct native *n)
+{
+	struct native_more *more = n->more;
+
+	if (more)
+		return more;
+	more = FAULT(native_more) ? NULL : calloc(1, sizeof(*more));
+	if (!more)
+		return NULL;
+	list_init(&more->targets);
+	list_init(&more->calls);
+	list_init(&more->gathers);
+	list_init(&more->tasks);
+	return n->more = more;
 }
 
 static enum session_result
@@ -110,9 +123,11 @@ handler_by_name(const struct native *n, const char *event, size_t size)
 static evd_handler_fn
 handler_first(const struct native *n, const char *event)
 {
-	for (size_t i = 0; i < n->n_first; i++)
-		if (strcmp(n->first[i].event, event) == 0)
-			return n->first[i].fn;
+	const struct native_more *more = n->more;
+
+	for (size_t i = 0; n->became && i < more->n_first; i++)
+		if (strcmp(more->first[i].event, event) == 0)
+			return more->first[i].fn;
 	return NULL;
 }
 
@@ -141,7 +156,7 @@ handler_of(const struct native *n, const struct msg *m)
 {
 	const struct evd_plugin *p = n->image->plugin;
 	size_t i = m->handler - 1u;
-	evd_handler_fn fn = n->n_first ? handler_first(n, m->event) : NULL;
+	evd_handler_fn fn = handler_first(n, m->event);
 
 	if (m->event[0] == '_' && notice_is_text(m))
 		return fn ? fn : own_handler(n, m->event, m->event_size);
@@ -174,12 +189,13 @@ call_plain(struct session *s, struct msg *m, evd_handler_fn fn,
 	n->current = m;
 	r = fn((struct evd_ctx *)n, n->state, event);
 	n->current = NULL;
-	if (!r && n->stashed) {
-		n->stashed = false;
+	if (!r && !n->after)
+		return SESSION_DONE;
+	if (!r && n->after == NATIVE_STASH) {
+		n->after = 0;
 		return SESSION_STASHED;
 	}
-	if (!r)
-		return SESSION_DONE;
+	r = r ? r : -ENOMEM;
 	fail_handler(s, m->event, m->id, r);
 	return SESSION_CRASHED;
 }
@@ -205,8 +221,8 @@ plain_handler(const struct native *n, const struct msg *m)
 	const struct native_image *image = n->image;
 	size_t i = m->handler - 1u;
 
-	if ((m->flags & ~MSG_ADMITTED) || n->n_first ||
-		i >= image->n_handlers || image->handlers[i].event != m->event)
+	if ((m->flags & ~MSG_ADMITTED) || n->became || i >= image->n_handlers ||
+		image->handlers[i].event != m->event)
 		return NULL;
 	return image->handlers[i].fn;
 }
@@ -250,7 +266,8 @@ static void
 add_call(const struct native *n, const struct msg *m, struct evd_message *event)
 {
 	const struct msg_extra *extra = msg_extra(m);
-	uint64_t now = away_here ? away_here->now_ns : n->sched->now_ns;
+	uint64_t now =
+		away_here ? away_here->now_ns : native_sched(n)->now_ns;
 
 	if (extra && extra->re)
 		event->re = extra->re;
@@ -338,9 +355,9 @@ gathered(struct session *s, uint64_t token, const struct msg *reply)
 	if (g->answers->n_good < g->answers->n_wanted)
 		event.status = EVD_STATUS_TIMEOUT;
 	fn = reply_handler(n, g->event);
-	n->gathered = g;
+	n->more->gathered = g;
 	r = fn ? fn((struct evd_ctx *)n, n->state, &event) : 0;
-	n->gathered = NULL;
+	n->more->gathered = NULL;
 	if (r)
 		fail_handler(s, g->event, 0, r);
 	native_gather_free(g);
@@ -420,7 +437,7 @@ native_cancelled(struct session *s, uint64_t call)
 {
 	struct native *n = s->state;
 
-	if (!deferred_remove(&n->deferred, call))
+	if (!n->more || !deferred_remove(&n->more->deferred, call))
 		return native_task_cancel(n, call);
 	call_notice_cancelled(s, call);
 	return true;
@@ -432,7 +449,12 @@ native_memory(const struct session *s)
 {
 	const struct native *n = s->state;
 
-	return n ? sizeof(*n) + n->max_refs * sizeof(*n->refs) : 0;
+	if (!n)
+		return 0;
+	return sizeof(*n) +
+	       (n->more ? sizeof(*n->more) + n->more->max_refs *
+						     sizeof(*n->more->refs)
+			: 0);
 }
 
 static void
@@ -450,7 +472,7 @@ native_owes(const struct session *s)
 {
 	const struct native *n = s->state;
 
-	return n && n->deferred.calls.n > 0;
+	return n && n->more && n->more->deferred.calls.n > 0;
 }
 
 const struct session_ops kind_native = {

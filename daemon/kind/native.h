@@ -22,16 +22,29 @@ struct sched;
 struct native {
 	const struct evd_host *host; /* first, see struct evd_ctx_head */
 	struct session *session;
-	struct sched *sched;
 	const struct native_image *image;
-	void *state;             /* the plugin's */
-	struct msg *current;     /* being handled */
-	struct native_ref *refs; /* number handed out - 1 */
-	uint32_t n_refs, max_refs;
-	const struct native_slot *said; /* handler posted to last by name */
+	void *state;              /* the plugin's */
+	struct msg *current;      /* being handled */
+	struct native_more *more; /* NULL until it does anything */
 	bool started;
 	bool stopping;
-	bool stashed; /* the event being handled is to be put aside */
+	bool became;   /* more->first goes before its own handlers */
+	uint8_t after; /* enum native_after */
+};
+
+_Static_assert(sizeof(struct native) <= 56, "every session pays for it");
+
+/* What is to be done when the handler has returned 0. */
+enum native_after {
+	NATIVE_STASH = 1, /* put the event aside */
+	NATIVE_FAIL = 2,  /* there was no memory for what must not fail */
+};
+
+/* What an idle session does not need. */
+struct native_more {
+	const struct native_slot *said; /* handler posted to last by name */
+	struct native_ref *refs;        /* number handed out - 1 */
+	uint32_t n_refs, max_refs;
 	const struct evd_handler *first; /* evd_ctx_become() */
 	size_t n_first;
 	struct list targets;            /* struct evd_target */
@@ -45,7 +58,7 @@ struct native {
 	/* Of handlers on coroutines, see native_wait.h: */
 	struct native_task *task; /* the one that runs; NULL: none */
 	struct list tasks;        /* those that wait */
-	uint32_t n_waiting, most_waiting;
+	uint32_t n_waiting;
 	int result;                /* of the one that ended last */
 	struct native_task *ended; /* that one, while it is seen to */
 	bool is_lost;              /* one was given up: so is the state */
@@ -128,6 +141,19 @@ int native_adjust(struct evd_ctx *ctx, uint64_t timer, const char *name,
 int native_next_timer(
 	struct evd_ctx *ctx, uint64_t after, struct evd_timer_info *info);
 
+static inline struct sched *
+native_sched(const struct native *n)
+{
+	return atomic_load_explicit(&n->session->home, memory_order_relaxed);
+}
+/* Concurrency= */
+static inline uint32_t
+native_most_waiting(const struct native *n)
+{
+	return n->session->spec->concurrency;
+}
+/* Made if need be; NULL: out of memory. */
+struct native_more *native_more(struct native *n);
 static inline struct native *
 native_state(const struct session *s)
 {
@@ -137,14 +163,12 @@ native_state(const struct session *s)
 static inline struct session *
 native_at(struct native *n, uint64_t id)
 {
-	struct session *s = session_find(n->sched->kernel, id);
+	struct sched *here = native_sched(n);
+	struct session *s = session_find(here->kernel, id);
+	struct sched *home =
+		s ? atomic_load_explicit(&s->home, memory_order_relaxed) : NULL;
 
-	return s &&
-			       atomic_load_explicit(&s->home,
-				       memory_order_relaxed) == n->sched &&
-			       s->ops == &kind_native && s->state
-		       ? s
-		       : NULL;
+	return home == here && s->ops == &kind_native && s->state ? s : NULL;
 }
 /* The outcome will be the event @event; NULL: out of memory. */
 struct native_call *native_call_new(struct native *n, const char *event);

@@ -35,9 +35,11 @@ away_alias(struct evd_ctx *ctx)
 	if (!away_here)
 		return native_host.alias(ctx);
 	away_enter();
-	strncpy(n->name, native_host.alias(ctx), sizeof(n->name) - 1);
+	if (native_more(n))
+		strncpy(n->more->name, native_host.alias(ctx),
+			sizeof(n->more->name) - 1);
 	away_leave();
-	return n->name;
+	return n->more ? n->more->name : "";
 }
 
 AWAY(struct evd_target *, resolve, (struct evd_ctx * ctx, const char *alias),

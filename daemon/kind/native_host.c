@@ -32,17 +32,18 @@ static struct evd_target *
 host_resolve(struct evd_ctx *ctx, const char *alias)
 {
 	struct native *n = native_of(ctx);
-	struct evd_target *target = malloc(sizeof(*target));
+	struct native_more *more = native_more(n);
+	struct evd_target *target = more ? malloc(sizeof(*target)) : NULL;
 
 	if (!target)
 		return NULL;
-	target->alias =
-		alias_ref(&n->sched->kernel->aliases, alias, strlen(alias));
+	target->alias = alias_ref(
+		&native_sched(n)->kernel->aliases, alias, strlen(alias));
 	if (!target->alias) {
 		free(target);
 		return NULL;
 	}
-	list_append(&n->targets, &target->link);
+	list_append(&more->targets, &target->link);
 	return target;
 }
 
@@ -52,7 +53,8 @@ host_release(struct evd_ctx *ctx, struct evd_target *target)
 	if (!target)
 		return;
 	list_remove(&target->link);
-	alias_unref(&native_of(ctx)->sched->kernel->aliases, target->alias);
+	alias_unref(
+		&native_sched(native_of(ctx))->kernel->aliases, target->alias);
 	free(target);
 }
 
@@ -77,18 +79,18 @@ ref_resolve(struct native *n, struct native_ref *ref, uint64_t holder)
 }
 
 static bool
-refs_have_room(struct native *n)
+refs_have_room(struct native_more *more)
 {
-	uint32_t more = n->max_refs ? n->max_refs * 2 : 8;
+	uint32_t max = more->max_refs ? more->max_refs * 2 : 8;
 	struct native_ref *refs;
 
-	if (n->n_refs < n->max_refs)
+	if (more->n_refs < more->max_refs)
 		return true;
-	refs = reallocarray(n->refs, more, sizeof(*refs));
+	refs = reallocarray(more->refs, max, sizeof(*refs));
 	if (!refs)
 		return false;
-	n->refs = refs;
-	n->max_refs = more;
+	more->refs = refs;
+	more->max_refs = max;
 	return true;
 }
 
@@ -96,25 +98,26 @@ static uint32_t
 host_handler(struct evd_ctx *ctx, struct evd_target *target, const char *event)
 {
 	struct native *n = native_of(ctx);
+	struct native_more *more = native_more(n);
 	struct native_ref *ref;
 	size_t size = strlen(event);
 
 	if (!name_is_valid(event, size, ENVELOPE_EVENT_MAX))
 		return 0;
-	for (uint32_t i = 0; i < n->n_refs; i++)
-		if (n->refs[i].target == target &&
-			strcmp(n->refs[i].event, event) == 0)
+	for (uint32_t i = 0; more && i < more->n_refs; i++)
+		if (more->refs[i].target == target &&
+			strcmp(more->refs[i].event, event) == 0)
 			return i + 1;
-	if (!refs_have_room(n))
+	if (!more || !refs_have_room(more))
 		return 0;
-	ref = &n->refs[n->n_refs];
+	ref = &more->refs[more->n_refs];
 	ref->event = strdup(event);
 	if (!ref->event)
 		return 0;
 	ref->target = target;
 	ref->size = (uint8_t)size;
 	ref_resolve(n, ref, holder_of(target));
-	return ++n->n_refs;
+	return ++more->n_refs;
 }
 
 /* ---- posts ------------------------------------------------------------- */
@@ -129,9 +132,9 @@ errno_of(int r)
 static int
 make(struct native *n, const struct msg_init *init, struct msg **out)
 {
-	if (init->size > n->sched->kernel->limits.max_payload)
+	if (init->size > native_sched(n)->kernel->limits.max_payload)
 		return -EMSGSIZE;
-	*out = msg_new(&n->sched->pool, init);
+	*out = msg_new(&native_sched(n)->pool, init);
 	return *out ? 0 : -ENOMEM;
 }
 
@@ -162,21 +165,21 @@ make_named(struct native *n, const char *event, const void *data, size_t size,
 static const struct native_slot *
 slot_of(struct native *n, const struct native_image *image, const char *event)
 {
-	const struct native_slot *said = n->said;
+	const struct native_slot *said = n->more ? n->more->said : NULL;
 
 	if (said && said->image == image &&
 		(said->event == event || strcmp(said->event, event) == 0))
 		return said;
 	said = native_image_slot(image, event, strlen(event));
-	if (said)
-		n->said = said;
+	if (said && native_more(n))
+		n->more->said = said;
 	return said;
 }
 
 __attribute__((noinline)) static int
 post_failed(struct native *n, struct msg *m, int r)
 {
-	msg_free(&n->sched->pool, m);
+	msg_free(&native_sched(n)->pool, m);
 	return errno_of(r);
 }
 
@@ -188,7 +191,7 @@ post(struct native *n, struct msg *m, uint64_t to)
 
 	m->to = to;
 	m->from = n->session->id;
-	r = sched_post(n->sched, m);
+	r = sched_post(native_sched(n), m);
 	return r ? post_failed(n, m, r) : 0;
 }
 
@@ -199,9 +202,9 @@ make_here(const struct native *n, const struct session *t,
 	const struct native_slot *slot, const void *data, uint32_t size,
 	uint16_t flags)
 {
-	return msg_new_plain(&n->sched->pool,
+	return msg_new_plain(&native_sched(n)->pool,
 		&(struct msg){
-			.id = sched_id(n->sched),
+			.id = sched_id(native_sched(n)),
 			.from = session_id(n->session),
 			.to = session_id(t),
 			.event = slot->event,
@@ -221,12 +224,12 @@ post_around(struct native *n, struct session *t, const struct native_slot *slot,
 	struct msg *m;
 	int r;
 
-	if (size > n->sched->kernel->limits.max_payload)
+	if (size > native_sched(n)->kernel->limits.max_payload)
 		return -EMSGSIZE;
 	m = make_here(n, t, slot, data, (uint32_t)size, 0);
 	if (!m)
 		return -ENOMEM;
-	r = sched_post_here(n->sched, t, m);
+	r = sched_post_here(native_sched(n), t, m);
 	return r ? post_failed(n, m, r) : 0;
 }
 
@@ -234,7 +237,7 @@ static inline __attribute__((always_inline)) int
 post_here(struct native *n, struct session *t, const struct native_slot *slot,
 	const void *data, size_t size)
 {
-	struct sched *s = n->sched;
+	struct sched *s = native_sched(n);
 	struct msg *m;
 
 	if (size > s->kernel->limits.max_payload ||
@@ -271,9 +274,9 @@ host_post(struct evd_ctx *ctx, struct evd_target *target, uint32_t handler,
 	struct native_ref *ref;
 	struct session *peer;
 
-	if (handler - 1 >= n->n_refs)
+	if (!n->more || handler - 1 >= n->more->n_refs)
 		return -EINVAL;
-	ref = &n->refs[handler - 1];
+	ref = &n->more->refs[handler - 1];
 	if (!holder)
 		return -ENOENT;
 	if (ref->holder != holder && ref->target == target)
@@ -309,7 +312,8 @@ host_post_id(struct evd_ctx *ctx, uint64_t session, const char *event,
 static uint64_t
 holder_by_name(struct native *n, const char *alias)
 {
-	return alias_holder(&n->sched->kernel->aliases, alias, strlen(alias));
+	return alias_holder(
+		&native_sched(n)->kernel->aliases, alias, strlen(alias));
 }
 
 /* Nobody holds @alias: a dead letter, if it could be a post at all. */
@@ -323,7 +327,7 @@ undeliverable(struct native *n, const char *alias, const char *event,
 	if (r)
 		return r;
 	m->from = n->session->id;
-	dead_no_alias(n->sched, m, alias);
+	dead_no_alias(native_sched(n), m, alias);
 	return -ENOENT;
 }
 
@@ -344,7 +348,9 @@ struct native_call *
 native_call_new(struct native *n, const char *event)
 {
 	size_t size = strlen(event);
-	struct native_call *call = malloc(sizeof(*call) + size + 1);
+	struct native_more *more = native_more(n);
+	struct native_call *call =
+		more ? malloc(sizeof(*call) + size + 1) : NULL;
 
 	if (!call)
 		return NULL;
@@ -352,7 +358,7 @@ native_call_new(struct native *n, const char *event)
 	call->op = 0;
 	call->size = (uint8_t)size;
 	memcpy(call->event, event, size + 1);
-	list_append(&n->calls, &call->link);
+	list_append(&more->calls, &call->link);
 	return call;
 }
 
@@ -379,7 +385,7 @@ native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 	int r;
 
 	if (!call) {
-		msg_free(&n->sched->pool, m);
+		msg_free(&native_sched(n)->pool, m);
 		return -ENOMEM;
 	}
 	r = native_call_of(n, m, (uintptr_t)call, timeout_ms, &call->call);
@@ -387,7 +393,7 @@ native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,
 		*id = call->call;
 		return 0;
 	}
-	msg_free(&n->sched->pool, m);
+	msg_free(&native_sched(n)->pool, m);
 	native_call_free(call);
 	return r;
 }
@@ -412,6 +418,13 @@ host_call(struct evd_ctx *ctx, const struct evd_call_args *call)
 	return native_send_call(n, m, call->timeout_ms, call->reply_event, &id);
 }
 
+static void
+forget_deferred(struct native *n, uint64_t call)
+{
+	if (n->more)
+		deferred_remove(&n->more->deferred, call);
+}
+
 static int
 host_reply(struct evd_ctx *ctx, uint64_t call, int status, const void *data,
 	size_t size)
@@ -421,15 +434,15 @@ host_reply(struct evd_ctx *ctx, uint64_t call, int status, const void *data,
 
 	if (!call)
 		return 0;
-	if (size > n->sched->kernel->limits.max_payload)
+	if (size > native_sched(n)->kernel->limits.max_payload)
 		return -EMSGSIZE;
-	r = sched_reply(n->sched, call, status, data, (uint32_t)size);
+	r = sched_reply(native_sched(n), call, status, data, (uint32_t)size);
 	if (r)
 		return r;
 	if (n->current && msg_call(n->current) == call)
 		n->current->flags |= MSG_REPLIED;
 	else if (!native_task_replied(n, call))
-		deferred_remove(&n->deferred, call);
+		forget_deferred(n, call);
 	return 0;
 }
 
@@ -444,7 +457,9 @@ host_defer(struct evd_ctx *ctx)
 		return 0;
 	call = msg_call(m);
 	/* Beyond the table's limit it is good, but dies with its deadline. */
-	(void)deferred_add(&n->deferred, call, msg_deadline_ns(m));
+	if (native_more(n))
+		(void)deferred_add(
+			&n->more->deferred, call, msg_deadline_ns(m));
 	msg_uncall(m);
 	return call;
 }
@@ -474,24 +489,33 @@ host_log(struct evd_ctx *ctx, int level, const char *text)
 {
 	struct native *n = native_of(ctx);
 
-	session_log(n->session, &n->log, level, text, strlen(text));
+	struct log_site once = {0};
+	struct log_site *site = native_more(n) ? &n->more->log : &once;
+
+	session_log(n->session, site, level, text, strlen(text));
 }
 
 void
 native_host_deinit(struct native *n)
 {
-	LIST_FOREACH (node, &n->targets)
+	struct native_more *more = n->more;
+
+	if (!more)
+		return;
+	LIST_FOREACH (node, &more->targets)
 		host_release((struct evd_ctx *)n,
 			container_of(node, struct evd_target, link));
-	LIST_FOREACH (node, &n->calls) {
+	LIST_FOREACH (node, &more->calls) {
 		list_remove(node);
 		free(container_of(node, struct native_call, link));
 	}
 	native_send_deinit(n);
-	for (uint32_t i = 0; i < n->n_refs; i++)
-		free(n->refs[i].event);
-	free(n->refs);
-	deferred_deinit(&n->deferred, n->sched);
+	for (uint32_t i = 0; i < more->n_refs; i++)
+		free(more->refs[i].event);
+	free(more->refs);
+	deferred_deinit(&more->deferred, native_sched(n));
+	free(more);
+	n->more = NULL;
 }
 
 const struct evd_host native_host = {

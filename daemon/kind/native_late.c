@@ -68,9 +68,9 @@ run_gather(struct native *n, struct native_gather *g, const struct msg *m,
 
 	if (g->answers->n_good < g->answers->n_wanted)
 		event.status = EVD_STATUS_TIMEOUT;
-	n->gathered = g;
+	n->more->gathered = g;
 	r = fn((struct evd_ctx *)n, n->state, &event);
-	n->gathered = NULL;
+	n->more->gathered = NULL;
 	native_gather_free(g);
 	return r;
 }
@@ -97,12 +97,14 @@ run(struct native *n, const struct msg *m, evd_handler_fn fn)
 {
 	uint64_t re = msg_extra(m)->re;
 
-	LIST_FOREACH (node, &n->gathers)
+	if (!n->more)
+		return 0;
+	LIST_FOREACH (node, &n->more->gathers)
 		if (kept(container_of(node, struct native_gather, link)) == re)
 			return run_gather(n,
 				container_of(node, struct native_gather, link),
 				m, fn);
-	LIST_FOREACH (node, &n->calls)
+	LIST_FOREACH (node, &n->more->calls)
 		if (kept(container_of(node, struct native_call, link)) == re)
 			return run_call(n,
 				container_of(node, struct native_call, link), m,

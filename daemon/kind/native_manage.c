@@ -72,8 +72,8 @@ static uint64_t
 session_of(struct native *n, const char *alias, uint64_t id)
 {
 	if (alias)
-		return alias_holder(
-			&n->sched->kernel->aliases, alias, strlen(alias));
+		return alias_holder(&native_sched(n)->kernel->aliases, alias,
+			strlen(alias));
 	return id ? id : n->session->id;
 }
 
@@ -166,17 +166,25 @@ native_with_answer(struct native *n, const struct native_call *call,
 	if (!event->status &&
 		manage_open(&managed.answer, event->data, event->size)) {
 		managed.rest = managed.answer;
-		n->managed = &managed;
+		n->more->managed = &managed;
 	}
 	r = fn((struct evd_ctx *)n, n->state, event);
-	n->managed = NULL;
+	n->more->managed = NULL;
 	return r;
+}
+
+static struct native_managed *
+managed_of(struct evd_ctx *ctx)
+{
+	const struct native_more *more = native_of(ctx)->more;
+
+	return more ? more->managed : NULL;
 }
 
 int
 native_managed(struct evd_ctx *ctx, struct evd_answer *answer)
 {
-	const struct native_managed *managed = native_of(ctx)->managed;
+	const struct native_managed *managed = managed_of(ctx);
 	struct evd_answer info;
 
 	if (!managed || answer->size < sizeof(size_t))
@@ -196,7 +204,7 @@ native_managed(struct evd_ctx *ctx, struct evd_answer *answer)
 int
 native_next_queued(struct evd_ctx *ctx, struct evd_queued *event)
 {
-	struct native_managed *managed = native_of(ctx)->managed;
+	struct native_managed *managed = managed_of(ctx);
 	struct evd_queued info;
 	struct manage_event e;
 
@@ -224,7 +232,7 @@ native_next_queued(struct evd_ctx *ctx, struct evd_queued *event)
 int
 native_next_letter(struct evd_ctx *ctx, struct evd_letter *letter)
 {
-	struct native_managed *managed = native_of(ctx)->managed;
+	struct native_managed *managed = managed_of(ctx);
 	struct evd_letter info;
 	struct manage_letter l;
 
@@ -256,7 +264,7 @@ native_next_letter(struct evd_ctx *ctx, struct evd_letter *letter)
 int
 native_next_row(struct evd_ctx *ctx, struct evd_profile_row *row)
 {
-	struct native_managed *managed = native_of(ctx)->managed;
+	struct native_managed *managed = managed_of(ctx);
 	struct evd_profile_row info;
 	struct manage_row from;
 

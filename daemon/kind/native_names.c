@@ -63,7 +63,7 @@ native_wait(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,
 	if (!call)
 		return -ENOMEM;
 	if (!timeout_ms)
-		timeout_ms = n->sched->kernel->limits.call_timeout_ms;
+		timeout_ms = native_sched(n)->kernel->limits.call_timeout_ms;
 	r = claim_wait(
 		n->session, alias, strlen(alias), timeout_ms, (uintptr_t)call);
 	if (r)

@@ -67,7 +67,7 @@ check_args(struct native *n, const struct evd_send_args *args)
 		return -EINVAL;
 	if (args->key && (!key || key > MSG_KEY_MAX))
 		return -EINVAL;
-	if (args->data_size > n->sched->kernel->limits.max_payload)
+	if (args->data_size > native_sched(n)->kernel->limits.max_payload)
 		return -EMSGSIZE;
 	return 0;
 }
@@ -82,7 +82,7 @@ apply(struct native *n, const struct evd_send_args *args, struct msg *m)
 		m->flags |= MSG_URGENT;
 	if (!extra)
 		return;
-	msg_live(m, n->sched->now_ns,
+	msg_live(m, native_sched(n)->now_ns,
 		args->ttl_ms < most ? args->ttl_ms * NS_PER_MS : 0);
 	if (!args->key)
 		return;
@@ -104,7 +104,7 @@ make_with(struct native *n, const struct evd_send_args *args,
 	init.data = args->data;
 	init.size = (uint32_t)args->data_size;
 	init.extra = args->ttl_ms || args->key;
-	*out = msg_new(&n->sched->pool, &init);
+	*out = msg_new(&native_sched(n)->pool, &init);
 	if (!*out)
 		return -ENOMEM;
 	apply(n, args, *out);
@@ -141,8 +141,8 @@ receiver(struct native *n, const struct evd_send_args *args)
 {
 	if (!args->alias)
 		return args->session;
-	return alias_holder(
-		&n->sched->kernel->aliases, args->alias, strlen(args->alias));
+	return alias_holder(&native_sched(n)->kernel->aliases, args->alias,
+		strlen(args->alias));
 }
 
 /* What the kernel said of @m, which is ours again unless that is 0. */
@@ -151,7 +151,7 @@ outcome(struct native *n, struct msg *m, int r)
 {
 	if (!r)
 		return 0;
-	msg_free(&n->sched->pool, m);
+	msg_free(&native_sched(n)->pool, m);
 	return -status_errno(sched_status(r));
 }
 
@@ -179,7 +179,7 @@ native_send(struct evd_ctx *ctx, const struct evd_send_args *args)
 	struct msg *m;
 	int r = native_make(n, args, &own, &m);
 
-	return r ? r : outcome(n, m, sched_post(n->sched, m));
+	return r ? r : outcome(n, m, sched_post(native_sched(n), m));
 }
 
 static bool
@@ -207,7 +207,7 @@ native_ask(
 	if (r)
 		return r;
 	if (own.key || !is_reply_event(own.reply_event)) {
-		msg_free(&n->sched->pool, m);
+		msg_free(&native_sched(n)->pool, m);
 		return -EINVAL;
 	}
 	r = native_send_call(n, m, own.timeout_ms, own.reply_event, &id);
@@ -221,7 +221,9 @@ native_cancel_call(struct evd_ctx *ctx, uint64_t call)
 {
 	struct native *n = native_of(ctx);
 
-	LIST_FOREACH (node, &n->calls) {
+	if (!n->more)
+		return -ESRCH;
+	LIST_FOREACH (node, &n->more->calls) {
 		struct native_call *c =
 			container_of(node, struct native_call, link);
 
@@ -242,7 +244,7 @@ native_cancel_call(struct evd_ctx *ctx, uint64_t call)
 static struct msg *
 forward_as_it_came(struct native *n, struct evd_send_args *own)
 {
-	struct msg *m = msg_clone(&n->sched->pool, n->current);
+	struct msg *m = msg_clone(&native_sched(n)->pool, n->current);
 
 	if (!m)
 		return NULL;
@@ -281,7 +283,8 @@ find_forwarded(struct native *n, uint64_t wanted, uint64_t *call,
 	*call = wanted;
 	*deadline_ns = 0;
 	if (wanted)
-		return deferred_find(&n->deferred, wanted, deadline_ns)
+		return n->more && deferred_find(&n->more->deferred, wanted,
+					  deadline_ns)
 			       ? 0
 			       : -ESRCH;
 	if (!m)
@@ -313,7 +316,7 @@ native_forward(struct evd_ctx *ctx, const struct evd_send_args *args)
 	if (r)
 		return outcome(n, m, r);
 	if (own.call)
-		deferred_remove(&n->deferred, call);
+		deferred_remove(&n->more->deferred, call);
 	else if (call)
 		msg_uncall(n->current);
 	return 0;
@@ -364,11 +367,12 @@ ask_all(struct native *n, struct native_gather *g, const struct msg *m,
 	uint32_t timeout_ms)
 {
 	for (uint32_t i = 0; i < g->answers->n; i++) {
-		struct msg *copy = msg_clone(&n->sched->pool, m);
+		struct msg *copy = msg_clone(&native_sched(n)->pool, m);
 
 		if (copy) {
-			copy->to = alias_holder(&n->sched->kernel->aliases,
-				g->aliases[i], strlen(g->aliases[i]));
+			copy->to =
+				alias_holder(&native_sched(n)->kernel->aliases,
+					g->aliases[i], strlen(g->aliases[i]));
 			msg_wide(copy)->deadline_ns = native_deadline(n);
 		}
 		answers_ask(g->answers, i, n->session, copy, timeout_ms);
@@ -391,17 +395,17 @@ native_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
 		r = make(n, &own, &m);
 	if (r)
 		return r;
-	g = gather_new(&own);
+	g = native_more(n) ? gather_new(&own) : NULL;
 	if (g)
 		ask_all(n, g, m, own.timeout_ms);
-	msg_free(&n->sched->pool, m);
+	msg_free(&native_sched(n)->pool, m);
 	if (!g)
 		return -ENOMEM;
 	if (answers_are_over(g->answers)) {
 		native_gather_free(g);
 		return -ENOENT;
 	}
-	list_append(&n->gathers, &g->link);
+	list_append(&n->more->gathers, &g->link);
 	return 0;
 }
 
@@ -413,7 +417,7 @@ native_gather_take(struct native *n, uint64_t token, const struct msg *reply)
 	if (!answers_are_over(a))
 		return NULL;
 	answers_close(a, n->session);
-	LIST_FOREACH (node, &n->gathers) {
+	LIST_FOREACH (node, &n->more->gathers) {
 		struct native_gather *g =
 			container_of(node, struct native_gather, link);
 
@@ -426,7 +430,8 @@ native_gather_take(struct native *n, uint64_t token, const struct msg *reply)
 int
 native_answer(struct evd_ctx *ctx, size_t i, struct evd_ctx_answer *answer)
 {
-	const struct native_gather *g = native_of(ctx)->gathered;
+	const struct native_more *more = native_of(ctx)->more;
+	const struct native_gather *g = more ? more->gathered : NULL;
 	const struct answer *a;
 
 	if (!g || i >= g->answers->n)
@@ -464,7 +469,8 @@ native_stash(struct evd_ctx *ctx)
 	int r = n->current ? session_may_stash(n->session, n->current)
 			   : -EINVAL;
 
-	n->stashed = !r;
+	if (!r && !n->after)
+		n->after = NATIVE_STASH;
 	return r == SCHED_E_FULL ? -EAGAIN : r;
 }
 
@@ -477,14 +483,24 @@ native_unstash(struct evd_ctx *ctx)
 void
 native_become(struct evd_ctx *ctx, const struct evd_handler *handlers, size_t n)
 {
-	native_of(ctx)->first = handlers;
-	native_of(ctx)->n_first = handlers ? n : 0;
+	struct native *native = native_of(ctx);
+	struct native_more *more = native->more;
+
+	native->became = handlers && n;
+	if (native->became && !(more = native_more(native))) {
+		native->became = false;
+		native->after = NATIVE_FAIL;
+	}
+	if (!more)
+		return;
+	more->first = handlers;
+	more->n_first = native->became ? n : 0;
 }
 
 void
 native_send_deinit(struct native *n)
 {
-	LIST_FOREACH (node, &n->gathers)
+	LIST_FOREACH (node, &n->more->gathers)
 		native_gather_free(
 			container_of(node, struct native_gather, link));
 }

@@ -102,7 +102,8 @@ native_spawn(struct evd_ctx *ctx, const struct evd_spawn_args *args,
 	struct spawn spawn = {.ops = args->script ? &kind_lua : &kind_native};
 	int r;
 
-	if (!args_are_sane(args, n->sched->kernel->n_scheds) || n->stopping)
+	if (!args_are_sane(args, native_sched(n)->kernel->n_scheds) ||
+		n->stopping)
 		return -EINVAL;
 	spawn.spec = spec_new();
 	if (!spawn.spec)

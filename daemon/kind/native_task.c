@@ -58,10 +58,12 @@ task_main(struct coro *co, void *arg)
 	struct native *n = task.n;
 
 	co->arg = &task;
-	n->task = &task;
-	n->result = task.fn ? call_handler(&task, job->event) : call_start(n);
-	task.stashed = n->stashed;
-	*n->ended = task; /* its frame goes */
+	n->more->task = &task;
+	n->more->result = task.fn ? call_handler(&task, job->event) : call_start(n);
+	task.stashed = n->after == NATIVE_STASH;
+	if (n->after == NATIVE_FAIL && !n->more->result)
+		n->more->result = -ENOMEM;
+	*n->more->ended = task; /* its frame goes */
 }
 
 /* ---- on the loop's stack ----------------------------------------------- */
@@ -69,9 +71,9 @@ task_main(struct coro *co, void *arg)
 static void
 take_away(struct native *n)
 {
-	n->task = NULL;
+	n->more->task = NULL;
 	n->current = NULL;
-	n->stashed = false;
+	n->after = 0;
 }
 
 /* Run @co until it waits or ends; then *@ended is the task. */
@@ -81,9 +83,9 @@ step(struct native *n, struct coro *co, struct native_task *ended)
 	enum coro_state state;
 	struct native_task *t;
 
-	n->ended = ended;
+	n->more->ended = ended;
 	state = coro_resume(co);
-	t = n->task;
+	t = n->more->task;
 	take_away(n);
 	if (state == CORO_WAITS && !t->is_lost)
 		return STEP_WAITS;
@@ -92,7 +94,7 @@ step(struct native *n, struct coro *co, struct native_task *ended)
 	coro_free(co);
 	if (state == CORO_ENDED)
 		return STEP_ENDED;
-	n->is_lost = true;
+	n->more->is_lost = true;
 	return state == CORO_OVERFLOWED ? STEP_OVERFLOWED : STEP_LOST;
 }
 
@@ -161,6 +163,10 @@ first(struct native *n, struct coro *co, struct job *job)
 	struct native_task t;
 	int how, r;
 
+	if (co && !native_more(n)) {
+		coro_free(co);
+		co = NULL;
+	}
 	if (!co) {
 		t = (struct native_task){.n = n, .m = job->m};
 		fail(&t, STEP_ENDED, -ENOMEM);
@@ -169,13 +175,13 @@ first(struct native *n, struct coro *co, struct job *job)
 	n->current = job->m;
 	how = step(n, co, &t);
 	if (how == STEP_WAITS) {
-		if (!job->m || n->most_waiting <= 1)
+		if (!job->m || native_most_waiting(n) <= 1)
 			return SESSION_WAIT;
-		container_of(n->tasks.prev, struct native_task, link)->leased =
+		container_of(n->more->tasks.prev, struct native_task, link)->leased =
 			true;
 		return SESSION_LEASED;
 	}
-	r = n->result;
+	r = n->more->result;
 	if (how != STEP_ENDED || r) {
 		fail(&t, how, r);
 		return SESSION_CRASHED;
@@ -206,7 +212,8 @@ native_task_start(struct native *n)
 bool
 native_is_busy(const struct native *n)
 {
-	return n->most_waiting > 1 && n->n_waiting >= n->most_waiting;
+	return n->more && native_most_waiting(n) > 1 &&
+	       n->more->n_waiting >= native_most_waiting(n);
 }
 
 /* A task has ended well in a later step. */
@@ -236,11 +243,11 @@ go_on(struct native_task *t)
 	struct native_task ended;
 	int how, r;
 
-	n->task = t;
+	n->more->task = t;
 	how = step(n, t->co, &ended);
 	if (how == STEP_WAITS)
 		return;
-	r = n->result;
+	r = n->more->result;
 	if (how == STEP_ENDED && !r)
 		done(&ended);
 	else
@@ -296,7 +303,9 @@ native_task_cancel(struct native *n, uint64_t call)
 {
 	static const char text[] = "the caller cancelled it";
 
-	LIST_FOREACH (node, &n->tasks) {
+	if (!n->more)
+		return false;
+	LIST_FOREACH (node, &n->more->tasks) {
 		struct native_task *t =
 			container_of(node, struct native_task, link);
 
@@ -305,7 +314,7 @@ native_task_cancel(struct native *n, uint64_t call)
 		t->broken = -ECANCELED;
 		if (session_cancel_token(
 			    n->session, (uintptr_t)t | NATIVE_TASK_TOKEN))
-			(void)sched_reply(n->sched, t->call,
+			(void)sched_reply(native_sched(n), t->call,
 				EVD_STATUS_CANCELLED, text, sizeof(text) - 1);
 		return true;
 	}
@@ -338,14 +347,14 @@ end_one(struct native *n, struct native_task *t)
 	t->call = 0;
 	t->reply = NULL;
 	t->broken = -ECANCELED;
-	if (n->is_lost) { /* what it would see is not to be trusted */
+	if (n->more->is_lost) { /* what it would see is not to be trusted */
 		list_remove(&t->link);
-		n->n_waiting--;
+		n->more->n_waiting--;
 		ended = *t;
 		coro_free(ended.co);
 		how = STEP_OVERFLOWED;
 	} else {
-		n->task = t;
+		n->more->task = t;
 		how = step(n, t->co, &ended);
 	}
 	if (how == STEP_LOST)
@@ -358,17 +367,19 @@ end_one(struct native *n, struct native_task *t)
 bool
 native_tasks_end(struct native *n)
 {
-	while (!list_is_empty(&n->tasks))
+	if (!n->more)
+		return true;
+	while (!list_is_empty(&n->more->tasks))
 		end_one(n,
-			container_of(n->tasks.next, struct native_task, link));
-	return !n->is_lost;
+			container_of(n->more->tasks.next, struct native_task, link));
+	return !n->more->is_lost;
 }
 
 void
 native_outside(struct native *n, coro_fn fn, void *arg)
 {
-	if (n->task)
-		coro_outside(n->task->co, fn, arg);
+	if (n->more && n->more->task)
+		coro_outside(n->more->task->co, fn, arg);
 	else
 		fn(NULL, arg);
 }
@@ -376,7 +387,8 @@ native_outside(struct native *n, coro_fn fn, void *arg)
 bool
 native_task_replied(struct native *n, uint64_t call)
 {
-	struct msg *m = n->task ? n->task->awaited : NULL;
+	struct msg *m = n->more && n->more->task ? n->more->task->awaited
+						 : NULL;
 
 	if (!m || msg_call(m) != call)
 		return false;

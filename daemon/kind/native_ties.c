@@ -34,7 +34,7 @@ native_watch(struct evd_ctx *ctx, const struct evd_watch_args *watch,
 	uint64_t mine;
 
 	if (watch->alias)
-		init.session = alias_holder(&n->sched->kernel->aliases,
+		init.session = alias_holder(&native_sched(n)->kernel->aliases,
 			watch->alias, strlen(watch->alias));
 	if (init.link && !init.session)
 		return -ENOENT;

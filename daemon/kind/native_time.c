@@ -45,7 +45,7 @@ init_event(struct native *n, const char *alias, const char *event,
 
 	if (!name_is_valid(event, event_size, ENVELOPE_EVENT_MAX))
 		return -EINVAL;
-	if (size > n->sched->kernel->limits.max_payload)
+	if (size > native_sched(n)->kernel->limits.max_payload)
 		return -EMSGSIZE;
 	init->event = event;
 	init->event_size = (uint8_t)event_size;
@@ -68,14 +68,14 @@ delay_own(struct native *n, const struct evd_delay_args *delay, uint64_t *timer)
 
 	if (!name_is_valid(delay->event, event_size, ENVELOPE_EVENT_MAX))
 		return -EINVAL;
-	if (delay->size > n->sched->kernel->limits.max_payload)
+	if (delay->size > native_sched(n)->kernel->limits.max_payload)
 		return -EMSGSIZE;
 	own.event = delay->event;
 	own.event_size = (uint8_t)event_size;
 	own.data = delay->data;
 	own.size = (uint32_t)delay->size;
-	own.due_ns = delay_due_in(n->sched, delay->delay_ms * NS_PER_MS);
-	return errno_of_delay(delay_set_own(n->sched, n->session, &own, timer));
+	own.due_ns = delay_due_in(native_sched(n), delay->delay_ms * NS_PER_MS);
+	return errno_of_delay(delay_set_own(native_sched(n), n->session, &own, timer));
 }
 
 static int
@@ -88,10 +88,10 @@ delay_other(
 
 	if (r)
 		return r;
-	init.due_ns = delay_due_in(n->sched, delay->delay_ms * NS_PER_MS);
+	init.due_ns = delay_due_in(native_sched(n), delay->delay_ms * NS_PER_MS);
 	init.repeat_ns = delay->repeat_ms * NS_PER_MS;
 	return errno_of_delay(
-		delay_set(n->sched, n->session, &init, timer, NULL));
+		delay_set(native_sched(n), n->session, &init, timer, NULL));
 }
 
 int
@@ -140,7 +140,7 @@ init_times(struct native *n, const struct evd_timer_args *a,
 {
 	init->clock = a->at_ns ? DELAY_WALL : (enum delay_clock)a->clock;
 	init->due_ns = a->at_ns ? (uint64_t)a->at_ns
-				: delay_now(n->sched, init->clock) +
+				: delay_now(native_sched(n), init->clock) +
 					  a->delay_ms * NS_PER_MS;
 	init->repeat_ns = a->repeat_ms * NS_PER_MS;
 	init->slack_ns = a->slack_ms * NS_PER_MS;
@@ -170,12 +170,12 @@ native_timer(
 		return r;
 	init_times(n, &a, &init);
 	if (a.calendar) {
-		r = calendar_new(a.calendar, a.zone, &n->sched->kernel->zones,
-			&init.calendar, error);
+		r = calendar_new(a.calendar, a.zone,
+			&native_sched(n)->kernel->zones, &init.calendar, error);
 		if (r)
 			return r < 0 ? r : -EINVAL;
 	}
-	r = delay_set(n->sched, n->session, &init, timer, &replaced);
+	r = delay_set(native_sched(n), n->session, &init, timer, &replaced);
 	calendar_unref(init.calendar);
 	return r ? errno_of_delay(r) : replaced != 0;
 }
@@ -187,10 +187,10 @@ static uint64_t
 own_timer(const struct native *n, uint64_t timer, const char *name)
 {
 	if (!timer)
-		return name ? delay_named(n->sched, n->session->id, NULL, name,
-				      strlen(name))
+		return name ? delay_named(native_sched(n), n->session->id, NULL,
+				      name, strlen(name))
 			    : 0;
-	return delay_sched(timer) == n->sched->index ? timer : 0;
+	return delay_sched(timer) == native_sched(n)->index ? timer : 0;
 }
 
 int
@@ -198,8 +198,8 @@ native_cancel(struct evd_ctx *ctx, uint64_t timer)
 {
 	struct native *n = native_of(ctx);
 
-	if (delay_sched(timer) != n->sched->index ||
-		delay_cancel(n->sched, timer))
+	if (delay_sched(timer) != native_sched(n)->index ||
+		delay_cancel(native_sched(n), timer))
 		return -ESRCH;
 	return 0;
 }
@@ -209,7 +209,8 @@ native_cancel_name(struct evd_ctx *ctx, const char *name)
 {
 	struct native *n = native_of(ctx);
 
-	return errno_of_delay(delay_cancel(n->sched, own_timer(n, 0, name)));
+	return errno_of_delay(
+		delay_cancel(native_sched(n), own_timer(n, 0, name)));
 }
 
 uint32_t
@@ -217,7 +218,7 @@ native_cancel_all(struct evd_ctx *ctx)
 {
 	struct native *n = native_of(ctx);
 
-	return delays_cancel_all(n->sched, n->session);
+	return delays_cancel_all(native_sched(n), n->session);
 }
 
 int
@@ -239,8 +240,8 @@ native_adjust(struct evd_ctx *ctx, uint64_t timer, const char *name,
 		.repeat = a.repeat,
 		.repeat_ns = a.repeat_ms * NS_PER_MS,
 	};
-	return errno_of_delay(
-		delay_adjust(n->sched, own_timer(n, timer, name), &change));
+	return errno_of_delay(delay_adjust(
+		native_sched(n), own_timer(n, timer, name), &change));
 }
 
 static void
@@ -277,16 +278,16 @@ native_next_timer(
 	struct evd_ctx *ctx, uint64_t after, struct evd_timer_info *info)
 {
 	struct native *n = native_of(ctx);
-	const struct delay *delay = delay_find(&n->sched->delays, after);
+	const struct delay *delay = delay_find(&native_sched(n)->delays, after);
 	struct evd_timer_info full;
 	size_t size = info->size;
 
 	if (after && (!delay || delay->owner != n->session->id))
 		return -ESRCH;
-	delay = delays_next_of(&n->sched->delays, n->session, delay);
+	delay = delays_next_of(&native_sched(n)->delays, n->session, delay);
 	if (!delay)
 		return -ENOENT;
-	info_of(n->sched, delay, &full);
+	info_of(native_sched(n), delay, &full);
 	memcpy(info, &full, size < sizeof(full) ? size : sizeof(full));
 	info->size = size;
 	return 0;

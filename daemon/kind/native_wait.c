@@ -41,7 +41,7 @@ finish_awaited(struct native_task *t)
 static struct native_task *
 begin(struct native *n, int *r)
 {
-	struct native_task *t = n->task;
+	struct native_task *t = n->more ? n->more->task : NULL;
 	uint64_t deadline = native_deadline(n);
 
 	*r = -EPERM;
@@ -50,7 +50,7 @@ begin(struct native *n, int *r)
 	if (!t->broken && n->stopping)
 		t->broken = -ECANCELED;
 	if (!t->broken && deadline &&
-		deadline <= clock_now(n->sched->kernel->clock))
+		deadline <= clock_now(native_sched(n)->kernel->clock))
 		t->broken = -ETIMEDOUT;
 	*r = t->broken;
 	if (!t->broken)
@@ -68,16 +68,16 @@ wait(struct native_task *t)
 {
 	struct native *n = t->n;
 	struct msg *current = n->current;
-	bool stashed = n->stashed;
+	uint8_t after = n->after;
 
-	list_append(&n->tasks, &t->link);
-	n->n_waiting++;
+	list_append(&n->more->tasks, &t->link);
+	n->more->n_waiting++;
 	coro_wait(t->co);
 	list_remove(&t->link);
-	n->n_waiting--;
-	n->task = t;
+	n->more->n_waiting--;
+	n->more->task = t;
 	n->current = current;
-	n->stashed = stashed;
+	n->after = after;
 }
 
 /* How the wait ended: 0, or a negative errno. */
@@ -104,7 +104,7 @@ within_deadline(const struct native *n, uint64_t ms, bool *cut)
 	*cut = false;
 	if (!deadline)
 		return ms;
-	now = clock_now(n->sched->kernel->clock);
+	now = clock_now(native_sched(n)->kernel->clock);
 	left = deadline > now ? (deadline - now) / NS_PER_MS + 1 : 0;
 	*cut = left < ms;
 	return *cut ? left : ms;
@@ -181,7 +181,7 @@ native_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
 	if (!r)
 		r = native_call_of(n, m, token_of(t), own.timeout_ms, &t->call);
 	if (r) {
-		msg_free(&n->sched->pool, m);
+		msg_free(&native_sched(n)->pool, m);
 		return r;
 	}
 	wait(t);
@@ -229,7 +229,7 @@ native_matches(const struct await *a, const struct msg *m)
 static uint64_t
 event_timeout(const struct native *n, uint64_t ms)
 {
-	return ms ? ms : n->sched->kernel->limits.call_timeout_ms;
+	return ms ? ms : native_sched(n)->kernel->limits.call_timeout_ms;
 }
 
 int

@@ -162,7 +162,7 @@ row_add(struct figures *p, const char *event, uint8_t size, uint32_t hash)
 static struct figures *
 figures_of(const struct session *t)
 {
-	return (struct figures *)t->profile;
+	return t->health ? (struct figures *)t->health->profile : NULL;
 }
 
 static void on_gone(struct sched *s, struct session *t);
@@ -174,10 +174,11 @@ figures_make(struct session *t)
 
 	if (p)
 		return p;
-	p = FAULT(profile_new) ? NULL : calloc(1, sizeof(*p));
+	p = FAULT(profile_new) || !session_health(t) ? NULL
+						     : calloc(1, sizeof(*p));
 	if (p) {
 		p->head.gone = on_gone;
-		t->profile = &p->head;
+		t->health->profile = &p->head;
 	}
 	return p;
 }
@@ -343,7 +344,7 @@ on_gone(struct sched *s, struct session *t)
 	profile_set(s, t, false);
 	rows_free(p);
 	free(p);
-	t->profile = NULL;
+	t->health->profile = NULL;
 }
 
 static const struct profile_ops profile_ops = {

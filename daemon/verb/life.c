@@ -27,8 +27,9 @@ spawn_visit(struct gather *g, struct sched *s)
 	} else if (t->life == SESSION_FAILED) {
 		g->status = EVD_STATUS_TAKEN;
 		snprintf(g->text, sizeof(g->text), "%s",
-			t->health->reason ? t->health->reason
-					  : "an alias cannot be taken");
+			t->health && t->health->reason
+				? t->health->reason
+				: "an alias cannot be taken");
 		session_stop_for(t, EXIT_FAILED);
 	} else {
 		g->args[0] = t->id;
@@ -198,7 +199,7 @@ stop_visit(struct gather *g, struct sched *s)
 		g->status = EVD_STATUS_NO_ALIAS;
 		snprintf(g->text, sizeof(g->text),
 			"no session holds the alias '%s'", g->name);
-	} else if (!t->health) {
+	} else if (!t->spec) {
 		g->status = EVD_STATUS_UNSUPPORTED;
 		snprintf(g->text, sizeof(g->text),
 			"'%s' belongs to a client and cannot be stopped",

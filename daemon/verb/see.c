@@ -88,11 +88,11 @@ put_health(struct gather *g, Eventd__V1__SessionInfo *info,
 		return false;
 	if (t->spec && t->spec->origin)
 		info->origin = gather_string(g, t->spec->origin);
+	info->starts = t->starts;
+	info->started_ns = (int64_t)session_started_wall_ns(t);
 	if (!health)
 		return info->origin;
 	info->restarts = health->restarts;
-	info->starts = health->starts;
-	info->started_ns = (int64_t)health->started_wall_ns;
 	if (t->life == SESSION_BACKOFF)
 		info->restart_ns = (int64_t)health->restart_wall_ns;
 	if (health->reason)
@@ -154,6 +154,7 @@ static Eventd__V1__SessionInfo *
 session_info(struct gather *g, struct sched *s, const struct session *t)
 {
 	Eventd__V1__SessionInfo *info = gather_alloc(g, sizeof(*info));
+	struct counters counters = session_counters(t);
 
 	if (!info)
 		return NULL;
@@ -174,7 +175,7 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 	put_marks(info, t);
 	info->overflow = overflow_text(g, t->spec);
 	info->control = (t->control.tail != NULL) + (t->notices.tail != NULL);
-	info->counters = counters_of(g, &t->counters);
+	info->counters = counters_of(g, &counters);
 	if (!info->counters || !info->overflow || !put_aliases(g, info, t) ||
 		!put_health(g, info, t))
 		return NULL;

@@ -438,8 +438,11 @@ timers(const struct bench_case *c)
 static void
 turn_until_quiet(struct rig *rig)
 {
-	while (sched_turn(&rig->loops[0].sched))
-		;
+	do
+		while (sched_turn(&rig->loops[0].sched))
+			;
+	while (!sched_sleep(&rig->loops[0].sched));
+	sched_awake(&rig->loops[0].sched);
 }
 
 static void

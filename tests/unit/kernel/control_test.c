@@ -25,8 +25,8 @@ test_control_events_overtake_a_full_mailbox(void **state)
 	assert_int_equal(s->session->box.n, 3);
 	fixture_run(f);
 	assert_string_equal(fake_trace(s), "down data data data");
-	assert_int_equal(s->session->counters.handled, 4);
-	assert_int_equal(s->session->counters.accepted, 4);
+	assert_int_equal(session_counters(s->session).handled, 4);
+	assert_int_equal(session_counters(s->session).accepted, 4);
 }
 
 static void
@@ -65,8 +65,8 @@ test_control_events_without_a_handler_are_forgotten(void **state)
 	control(s->sched, s, "down");
 	fixture_run(f);
 	assert_string_equal(fake_trace(s), "down");
-	assert_int_equal(s->session->counters.accepted, 0);
-	assert_int_equal(s->session->counters.dead, 0);
+	assert_int_equal(session_counters(s->session).accepted, 0);
+	assert_int_equal(session_counters(s->session).dead, 0);
 }
 
 static void
@@ -80,12 +80,12 @@ test_control_events_that_are_held_come_again_in_order(void **state)
 	control(s->sched, s, "two");
 	fixture_run(f);
 	assert_string_equal(fake_trace(s), "one");
-	assert_int_equal(s->session->counters.accepted, 0);
+	assert_int_equal(session_counters(s->session).accepted, 0);
 	s->on_run = fake_lease;
 	session_wake(s->session);
 	fixture_run(f);
 	assert_string_equal(fake_trace(s), "one two");
-	assert_int_equal(s->session->counters.leased, 2);
+	assert_int_equal(session_counters(s->session).leased, 2);
 	fake_done(s, 0);
 	fake_done(s, 0);
 }
@@ -115,7 +115,7 @@ test_a_control_event_may_crash_its_handler(void **state)
 	control(s->sched, s, "down");
 	fixture_run(f);
 	assert_string_equal(fake_trace(s), "down crash");
-	assert_int_equal(s->session->counters.dead, 1);
+	assert_int_equal(session_counters(s->session).dead, 1);
 	control(s->sched, s, "late"); /* it has failed: nobody is there */
 	fixture_run(f);
 	assert_null(s->session->notices.tail);

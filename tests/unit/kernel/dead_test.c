@@ -243,7 +243,7 @@ test_a_requeued_letter_is_a_post_of_the_same_event(void **state)
 		"two");
 	fixture_run(f);
 	assert_string_equal(fake_trace(t), "one");
-	assert_int_equal(t->session->counters.accepted, 1);
+	assert_int_equal(session_counters(t->session).accepted, 1);
 	assert_int_equal(dead_requeue(s, dead_next(s, 0, 0), t->id), 0);
 	fixture_run(f);
 	assert_int_equal(s->dead.n, 0);

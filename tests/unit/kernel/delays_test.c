@@ -84,7 +84,7 @@ test_delays_fire_in_order_of_due_time(void **state)
 	fixture_run(f);
 	assert_string_equal(fake_trace(s), "a b c d");
 	assert_int_equal(f->scheds[0].counters.accepted, 4);
-	assert_int_equal(s->session->counters.handled, 4);
+	assert_int_equal(session_counters(s->session).handled, 4);
 }
 
 static void

@@ -506,13 +506,14 @@ check_sessions(struct sched *s, uint64_t *queued, uint64_t *leased)
 {
 	for (uint32_t slot = 1; slot <= s->kernel->sessions.n_slots; slot++) {
 		struct session *t = session_at(s->kernel, slot);
+		struct counters c;
 
 		if (!t->id || t->home != s)
 			continue;
-		assert_int_equal(
-			t->counters.accepted, ended(&t->counters) + t->box.n);
+		c = session_counters(t);
+		assert_int_equal(c.accepted, ended(&c) + t->box.n);
 		*queued += t->box.n;
-		*leased += t->counters.leased;
+		*leased += c.leased;
 	}
 }
 

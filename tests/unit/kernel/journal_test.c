@@ -91,7 +91,7 @@ test_accepted_when_it_is_safe(void **state)
 	fixture_run(w->f);
 	assert_string_equal(fake_trace(w->poster), "");
 	assert_string_equal(fake_trace(w->box), "");
-	assert_int_equal(w->box->session->counters.accepted, 0);
+	assert_int_equal(session_counters(w->box->session).accepted, 0);
 	fake_store_run(w->f, w->store);
 	assert_string_equal(fake_trace(w->poster), "settled1=ok settled2=ok");
 	assert_string_equal(fake_trace(w->box), "a b");
@@ -132,7 +132,7 @@ test_what_waits_survives_in_order(void **state)
 	restart(w);
 	assert_string_equal(
 		fake_trace(w->box), "start e0 e1 e2 e3 e4 e5 e6 e7 e8");
-	assert_int_equal(w->box->session->counters.accepted, 9);
+	assert_int_equal(session_counters(w->box->session).accepted, 9);
 	fake_store_run(w->f, w->store);
 	assert_int_equal(fake_store_count(w->store, STORE_EVENTS), 0);
 	assert_int_equal(fake_store_count(w->store, STORE_MARKS), 0);
@@ -394,7 +394,7 @@ test_a_flipped_bit_is_told_and_set_aside(void **state)
 	assert_string_equal(fake_trace(w->box), "start a c");
 	assert_int_equal(w->store->store.n_damaged, 1);
 	assert_int_equal(fake_store_count(w->store, STORE_DAMAGED), 1);
-	assert_int_equal(w->box->session->counters.dead, 1);
+	assert_int_equal(session_counters(w->box->session).dead, 1);
 }
 
 /* With Sync= what ends before it is written is never written. */

@@ -54,8 +54,8 @@ deed_msg(struct world *w, struct fake *from, const struct fake *to)
 
 	assert_non_null(m);
 	assert_true(number < POSTS_MAX);
-	w->deeds[number] = (struct deed){
-		.by = from, .incarnation = from->session->incarnation};
+	w->deeds[number] =
+		(struct deed){.by = from, .incarnation = incarnation_of(from)};
 	m->from = from->id;
 	m->to = to->id;
 	if (m->flags & MSG_EXTRA)
@@ -80,7 +80,7 @@ do_cancel(struct world *w, struct fake *from)
 	struct deed *deed = &w->deeds[from->call];
 
 	if (!from->call || deed->answered || deed->by != from ||
-		deed->incarnation != from->session->incarnation ||
+		deed->incarnation != incarnation_of(from) ||
 		session_cancel_call(from->session, deed->id))
 		return;
 	deed->answered = true; /* it must not be any more */
@@ -200,7 +200,7 @@ do_delay(struct world *w, struct fake *from, struct fake *to)
 		number = ++w->n_deeds;
 		assert_true(number < POSTS_MAX);
 		w->deeds[number] = (struct deed){
-			.by = from, .incarnation = from->session->incarnation};
+			.by = from, .incarnation = incarnation_of(from)};
 		init.event = "e";
 		init.data = &number;
 		init.size = sizeof(number);
@@ -439,7 +439,7 @@ check_answers(struct world *w)
 		struct deed *deed = &w->deeds[n];
 
 		if (!is_alive(deed->by) ||
-			deed->by->session->incarnation != deed->incarnation)
+			incarnation_of(deed->by) != deed->incarnation)
 			continue;
 		assert_false(deed->ack);
 		assert_true(!deed->call || deed->answered);

@@ -100,8 +100,8 @@ children_come_and_go(struct fixture *f, unsigned i)
 	assert_false(fake_exists(b));
 	assert_non_null(strstr(fake_trace(p), "(lost b killed"));
 	assert_int_equal(p->session->kin->n_children, 0);
-	assert_int_equal(
-		p->session->counters.accepted, p->session->counters.handled);
+	assert_int_equal(session_counters(p->session).accepted,
+		session_counters(p->session).handled);
 }
 
 static void
@@ -212,7 +212,7 @@ test_a_notice_waits_for_the_handler_alone(void **state)
 	fake_done(p, 0);
 	fixture_run(f);
 	assert_int_equal(strncmp(fake_trace(p), "_child(lost a killed", 20), 0);
-	assert_int_equal(p->session->counters.handled, 203);
+	assert_int_equal(session_counters(p->session).handled, 203);
 }
 
 static enum session_result
@@ -398,7 +398,7 @@ test_a_busy_sibling_gives_up_its_event(void **state)
 	fixture_post(NULL, b, "boom");
 	fixture_run(f);
 	assert_string_equal(fake_trace(a), "start long stop");
-	assert_int_equal(a->session->counters.dead, 1);
+	assert_int_equal(session_counters(a->session).dead, 1);
 	a->n_held = 0;
 	fixture_advance(f, 100);
 	assert_string_equal(fake_trace(a), "start");

@@ -56,7 +56,7 @@ test_a_poison_event_is_parked_alone(void **state)
 	fixture_post_ack(from, s, "bad", 1, MSG_LEVEL_HANDLED, 0);
 	fixture_post(from, s, "good");
 	fixture_run(f);
-	assert_int_equal(s->session->counters.dead, 0);
+	assert_int_equal(session_counters(s->session).dead, 0);
 	assert_int_equal(s->session->box.n, 2);
 	for (int i = 0; i < 10; i++)
 		fixture_advance(f, 200);
@@ -65,8 +65,8 @@ test_a_poison_event_is_parked_alone(void **state)
 	assert_string_equal(fake_trace(from),
 		"settled1=poison:it crashed its session 3 times "
 		"(MaxAttempts=): cannot handle 'bad'");
-	assert_int_equal(s->session->counters.dead, 1);
-	assert_int_equal(s->session->counters.handled, 2);
+	assert_int_equal(session_counters(s->session).dead, 1);
+	assert_int_equal(session_counters(s->session).handled, 2);
 	assert_int_equal(s->session->health->in_window, 1);
 	assert_string_equal(session_state_word(s->session), "up");
 }
@@ -92,7 +92,7 @@ test_an_event_may_succeed_at_last(void **state)
 	assert_string_equal(
 		fake_trace(s), "bad crash start bad crash start bad");
 	assert_string_equal(fake_trace(from), "reply7=ok:");
-	assert_int_equal(s->session->counters.handled, 1);
+	assert_int_equal(session_counters(s->session).handled, 1);
 }
 
 /* Two events that crash are two failures. */
@@ -109,12 +109,12 @@ test_another_event_is_another_failure(void **state)
 	for (int i = 0; i < 10; i++)
 		fixture_advance(f, 300);
 	assert_string_equal(session_state_word(s->session), "failed");
-	assert_int_equal(s->session->counters.dead, 1);
+	assert_int_equal(session_counters(s->session).dead, 1);
 	assert_int_equal(s->session->box.n, 1); /* kept for a restart */
 	s->on_run = NULL;
 	session_restart(s->session, s->session->spec);
 	fixture_run(f);
-	assert_int_equal(s->session->counters.handled, 1);
+	assert_int_equal(session_counters(s->session).handled, 1);
 }
 
 static enum session_result
@@ -163,7 +163,7 @@ test_a_waiting_handler_is_tried_again_too(void **state)
 	s->n_held = 0;
 	fixture_advance(f, 400);
 	assert_string_equal(fake_trace(s), "crash start good");
-	assert_int_equal(s->session->counters.dead, 1);
+	assert_int_equal(session_counters(s->session).dead, 1);
 	assert_int_equal(s->session->health->in_window, 1);
 }
 

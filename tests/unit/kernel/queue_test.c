@@ -57,8 +57,8 @@ test_drop_oldest_keeps_the_newest_in_order(void **state)
 
 	post_all(s, "a b c d e");
 	fixture_check(f);
-	assert_int_equal(s->session->counters.accepted, 5);
-	assert_int_equal(s->session->counters.dropped, 2);
+	assert_int_equal(session_counters(s->session).accepted, 5);
+	assert_int_equal(session_counters(s->session).dropped, 2);
 	assert_string_equal(resumed(f, s), "c d e");
 }
 
@@ -69,7 +69,7 @@ test_drop_newest_keeps_the_oldest(void **state)
 	struct fake *s = box_new(f, 0, "s", 3, "drop-newest");
 
 	post_all(s, "a b c d e");
-	assert_int_equal(s->session->counters.dropped, 2);
+	assert_int_equal(session_counters(s->session).dropped, 2);
 	assert_string_equal(resumed(f, s), "a b c");
 }
 
@@ -81,7 +81,7 @@ test_a_class_drops_its_own_alone(void **state)
 	struct msg *m;
 
 	post_all(s, "a tick b tick tick tick");
-	assert_int_equal(s->session->counters.dropped, 2);
+	assert_int_equal(session_counters(s->session).dropped, 2);
 	m = fixture_msg(s->sched, s, "c");
 	assert_int_equal(sched_post(s->sched, m), SCHED_E_FULL);
 	msg_free(&s->sched->pool, m);
@@ -95,7 +95,7 @@ test_without_an_older_one_of_its_class_it_goes_itself(void **state)
 	struct fake *s = box_new(f, 0, "s", 2, "refuse tick:drop-oldest");
 
 	post_all(s, "a b tick");
-	assert_int_equal(s->session->counters.dropped, 1);
+	assert_int_equal(session_counters(s->session).dropped, 1);
 	assert_string_equal(resumed(f, s), "a b");
 }
 
@@ -111,7 +111,7 @@ test_a_long_queue_of_others_is_passed_once(void **state)
 		fixture_post(NULL, s, "other");
 	for (unsigned i = 0; i < 100000; i++)
 		fixture_post(NULL, s, "tick");
-	assert_int_equal(s->session->counters.dropped, 99990);
+	assert_int_equal(session_counters(s->session).dropped, 99990);
 	queue_resume(s->session);
 	fixture_turn(f); /* some of the others leave */
 	queue_pause(s->session);
@@ -120,7 +120,7 @@ test_a_long_queue_of_others_is_passed_once(void **state)
 	for (unsigned i = 0; i < 1000; i++)
 		fixture_post(NULL, s, "tick");
 	fixture_check(f);
-	assert_int_equal(s->session->counters.dropped, 100990);
+	assert_int_equal(session_counters(s->session).dropped, 100990);
 }
 
 static void
@@ -139,14 +139,14 @@ test_a_large_event_drops_as_many_as_it_needs(void **state)
 		memset(m->data, 'x', init.size);
 		assert_int_equal(sched_post(s->sched, m), 0);
 	}
-	assert_int_equal(s->session->counters.dropped, 1);
+	assert_int_equal(session_counters(s->session).dropped, 1);
 	assert_int_equal(s->session->box.size, 100);
 	init.size = 101; /* more than all: nobody makes way for it */
 	m = msg_new(&s->sched->pool, &init);
 	m->to = s->id;
 	memset(m->data, 'x', init.size);
 	assert_int_equal(sched_post(s->sched, m), 0);
-	assert_int_equal(s->session->counters.dropped, 2);
+	assert_int_equal(session_counters(s->session).dropped, 2);
 	assert_int_equal(s->session->box.n, 2);
 }
 
@@ -365,14 +365,14 @@ test_purge_ends_by_name_as_cancelled_in_steps(void **state)
 	}
 	assert_int_equal(n, 5000);
 	assert_int_equal(steps, 10000 / QUEUE_STEP + 1);
-	assert_int_equal(s->session->counters.cancelled, 5000);
+	assert_int_equal(session_counters(s->session).cancelled, 5000);
 	assert_int_equal(s->session->box.n, 5001);
 	assert_int_equal(s->sched->dead.n, 0);
 	queue_walk_open(&w, s->session);
 	while (w.open)
 		queue_purge(s->sched, &w, NULL);
 	assert_int_equal(s->session->box.n, 0);
-	assert_null(s->session->box.cursors);
+	assert_null(s->session->box.rare->cursors);
 }
 
 static void
@@ -411,7 +411,7 @@ test_a_look_goes_on_though_events_leave(void **state)
 	assert_string_equal(queue_walk_next(&w, s->session)->event, "d");
 	assert_null(queue_walk_next(&w, s->session));
 	queue_walk_close(&w, s->sched);
-	assert_null(s->session->box.cursors);
+	assert_null(s->session->box.rare->cursors);
 }
 
 static void
@@ -471,7 +471,7 @@ test_move_keeps_order_and_what_does_not_fit(void **state)
 	assert_int_equal(msg_next(b->session->box.admitted.head)->id, id);
 	assert_string_equal(resumed(f, b), "0 1 2");
 	assert_string_equal(resumed(f, a), "3 4 5");
-	assert_int_equal(b->session->counters.accepted, 3);
+	assert_int_equal(session_counters(b->session).accepted, 3);
 }
 
 /* While they are on their way, the source does not run on. */

@@ -199,7 +199,7 @@ test_a_full_mailbox_refuses_and_says_which_limit(void **state)
 		"settled7=full:the mailbox of 'jobs' is full: 3 of 3 events, "
 		"0 of 1000 bytes (MaxEvents= and MaxBytes= of "
 		"/etc/eventd/sessions.d/fake.conf)");
-	assert_int_equal(jobs->session->counters.refused, 1);
+	assert_int_equal(session_counters(jobs->session).refused, 1);
 	fixture_run(f);
 	assert_int_equal(jobs->n_run, 3);
 }
@@ -220,7 +220,7 @@ test_a_refusal_by_another_scheduler_names_the_session_too(void **state)
 	sched_turn(from->sched);
 	assert_non_null(
 		strstr(from->trace, "settled1=full:the mailbox of 'jobs'"));
-	assert_int_equal(jobs->session->counters.refused, 1);
+	assert_int_equal(session_counters(jobs->session).refused, 1);
 	fixture_run(f);
 }
 
@@ -262,7 +262,7 @@ test_parked_posts_settle_when_admitted_and_keep_order(void **state)
 		fake_trace(from), "settled1=ok settled2=ok settled3=ok");
 	assert_int_equal(jobs->session->box.n, 2);
 	assert_int_equal(jobs->session->box.n_parked, 3);
-	assert_int_equal(jobs->session->counters.accepted, 3);
+	assert_int_equal(session_counters(jobs->session).accepted, 3);
 	fake_done(jobs, 0);
 	fixture_run(f);
 	assert_string_equal(fake_trace(from), "settled4=ok");
@@ -275,7 +275,7 @@ test_parked_posts_settle_when_admitted_and_keep_order(void **state)
 	}
 	assert_string_equal(fake_trace(from), "settled5=ok settled6=ok");
 	assert_string_equal(fake_trace(jobs), "start a b c d e f");
-	assert_int_equal(jobs->session->counters.handled, 6);
+	assert_int_equal(session_counters(jobs->session).handled, 6);
 }
 
 static void
@@ -348,15 +348,15 @@ test_leased_events_settle_as_delivered_then_handled(void **state)
 	fixture_post_ack(from, to, "c", 3, MSG_LEVEL_HANDLED, 0);
 	fixture_run(f);
 	assert_int_equal(to->n_held, 3);
-	assert_int_equal(to->session->counters.leased, 3);
+	assert_int_equal(session_counters(to->session).leased, 3);
 	assert_string_equal(fake_trace(from), "settled2=ok");
 	fake_done(to, 0);
 	fake_done(to, 0);
 	fake_done(to, EVD_STATUS_HANDLER);
 	assert_string_equal(
 		fake_trace(from), "settled1=ok settled3=handler-error");
-	assert_int_equal(to->session->counters.handled, 2);
-	assert_int_equal(to->session->counters.dead, 1);
+	assert_int_equal(session_counters(to->session).handled, 2);
+	assert_int_equal(session_counters(to->session).dead, 1);
 }
 
 static void
@@ -373,7 +373,7 @@ test_handled_level_learns_of_a_crash_and_of_no_handler(void **state)
 	fixture_run(f);
 	assert_string_equal(
 		fake_trace(from), "settled1=died:cannot handle 'a'");
-	assert_int_equal(to->session->counters.dead, 1);
+	assert_int_equal(session_counters(to->session).dead, 1);
 }
 
 static enum session_result
@@ -393,7 +393,7 @@ test_an_event_without_a_handler_is_a_dead_letter(void **state)
 	fixture_post_ack(from, to, "a", 1, MSG_LEVEL_HANDLED, 0);
 	assert_int_equal(fixture_call(from, to, "b", 9, 0), 0);
 	fixture_run(f);
-	assert_int_equal(to->session->counters.dead, 2);
+	assert_int_equal(session_counters(to->session).dead, 2);
 	assert_non_null(strstr(from->trace, "settled1="));
 	assert_non_null(strstr(from->trace, "no handler for this event"));
 	assert_int_equal(from->n_replies, 1);
@@ -436,7 +436,7 @@ test_a_leaser_may_be_stopped_when_its_end_is_settled(void **state)
 	fake_done(self, EVD_STATUS_HANDLER);
 	assert_false(fake_exists(self));
 	next = fake_new(f, 0, NULL);
-	assert_int_equal(next->session->counters.dead, 0);
+	assert_int_equal(session_counters(next->session).dead, 0);
 	assert_int_equal(f->scheds[0].counters.dead, 1);
 	fixture_run(f);
 }

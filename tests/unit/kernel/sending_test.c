@@ -469,7 +469,7 @@ test_a_repeated_post_is_acked_and_handled_once(void **state)
 	assert_string_equal(fake_trace(a),
 		"settled1=ok settled2=ok settled3=ok settled4=ok");
 	assert_int_equal(aside_get(b->session)->n_repeated, 2);
-	assert_int_equal(b->session->counters.accepted, 2);
+	assert_int_equal(session_counters(b->session).accepted, 2);
 }
 
 static void

@@ -244,8 +244,8 @@ test_the_mailbox_survives_failure_and_restart_by_hand(void **state)
 	session_restart(s->session, s->session->spec);
 	fixture_run(f);
 	assert_string_equal(fake_trace(s), "start crash crash start kept");
-	assert_int_equal(s->session->counters.handled, 1);
-	assert_int_equal(s->session->counters.dead, 1);
+	assert_int_equal(session_counters(s->session).handled, 1);
+	assert_int_equal(session_counters(s->session).dead, 1);
 }
 
 static void
@@ -357,8 +357,8 @@ test_restart_with_a_new_spec_moves_names_and_bounds(void **state)
 	assert_int_equal(alias_holder(&f->kernel.aliases, "new", 3), s->id);
 	s->on_run = NULL;
 	fixture_run(f);
-	assert_int_equal(s->session->counters.handled, 3);
-	assert_int_equal(s->session->counters.dead, 1);
+	assert_int_equal(session_counters(s->session).handled, 3);
+	assert_int_equal(session_counters(s->session).dead, 1);
 }
 
 static void

@@ -567,16 +567,16 @@ test_a_long_delay_is_delivered_once(void **state)
 	set(s, (struct delay_init){.due_ns = f->clock.monotonic_ns + 2 * HOUR});
 	fixture_advance(f, 7199 * 1000);
 	assert_int_equal(s->n_run, 0);
-	assert_int_equal(s->session->counters.leased, 0);
+	assert_int_equal(session_counters(s->session).leased, 0);
 	fixture_advance(f, 2 * 1000);
 	assert_int_equal(s->n_run, 1);
-	assert_int_equal(s->session->counters.leased, 1);
+	assert_int_equal(session_counters(s->session).leased, 1);
 	fixture_advance(f, 4 * 3600 * 1000);
 	assert_int_equal(s->n_run, 1);
 	session_done(s->session, s->held[0], 0);
 	fixture_advance(f, 4 * 3600 * 1000);
 	assert_int_equal(s->n_run, 1);
-	assert_int_equal(s->session->counters.handled, 1);
+	assert_int_equal(session_counters(s->session).handled, 1);
 	assert_int_equal(f->scheds[0].counters.accepted, 1);
 }
 

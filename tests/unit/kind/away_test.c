@@ -149,13 +149,13 @@ test_a_script_asks_the_kernel_from_a_pool(void **state)
 static unsigned
 turns_during(struct far *far, const struct session *s, const char *event)
 {
-	uint64_t n = s->counters.handled;
+	uint64_t n = session_counters(s).handled;
 	unsigned turns = 0;
 
 	rig_post(far->rig, "far", event, "");
-	for (; s->counters.handled == n; turns++) {
+	for (; session_counters(s).handled == n; turns++) {
 		step(far);
-		if (s->counters.dead)
+		if (session_counters(s).dead)
 			fail_msg("%s: %s", event, rig_reason(s));
 	}
 	return turns;
@@ -275,7 +275,7 @@ test_what_happens_to_one_that_is_away_happens_later(void **state)
 		"  local n = 0 while n < 5e6 do n = n + 1 end return 'x' end,\n"
 		"who = function() return eventd.self() end }",
 		true);
-	uint32_t starts = s->health->starts;
+	uint32_t starts = s->starts;
 	uint64_t id = s->id;
 
 	rig_post(far->rig, "far", "busy", "");
@@ -283,9 +283,9 @@ test_what_happens_to_one_that_is_away_happens_later(void **state)
 		step(far);
 	session_restart(s, s->spec);
 	assert_int_equal(s->run, SESSION_AWAY);
-	assert_int_equal(s->health->starts, starts);
+	assert_int_equal(s->starts, starts);
 	assert_int_equal(strtoull(ask(far, "far", "who", ""), NULL, 10), id);
-	assert_int_equal(s->health->starts, starts + 1);
+	assert_int_equal(s->starts, starts + 1);
 	rig_post(far->rig, "far", "busy", "");
 	while (s->run != SESSION_AWAY)
 		step(far);

@@ -39,7 +39,7 @@ test_unknown_event_is_a_dead_letter(void **state)
 	rig_call(rig, "a", "what", "");
 	assert_int_equal(rig->status, EVD_STATUS_HANDLER);
 	assert_non_null(strstr(rig->reply, "no handler"));
-	assert_int_equal(s->counters.dead, 1);
+	assert_int_equal(session_counters(s).dead, 1);
 	assert_string_equal(session_state_word(s), "up");
 }
 

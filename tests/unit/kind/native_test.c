@@ -46,7 +46,7 @@ test_no_fallback_means_dead_letter(void **state)
 
 	rig_call(rig, "a", "whatever", "");
 	assert_int_equal(rig->status, EVD_STATUS_HANDLER);
-	assert_int_equal(s->counters.dead, 1);
+	assert_int_equal(session_counters(s).dead, 1);
 	assert_string_equal(session_state_word(s), "up");
 }
 

@@ -48,7 +48,7 @@ pass(struct rig *rig, uint64_t ms)
 static void
 expect_counted(const struct session *s)
 {
-	const struct counters *c = &s->counters;
+	const struct counters counted = session_counters(s), *c = &counted;
 
 	assert_int_equal(c->accepted, c->handled + c->expired + c->cancelled +
 					      c->dropped + c->dead + c->leased +
@@ -76,14 +76,14 @@ test_a_handler_sleeps_and_answers(void **state)
 	rig_call_later(rig, "wait", "sleep", "100");
 	rig_turn(rig);
 	assert_int_equal(rig->n_replies, 0);
-	assert_int_equal(s->counters.leased, 1);
+	assert_int_equal(session_counters(s).leased, 1);
 	expect_counted(s);
 	rig_advance(rig, 99);
 	assert_int_equal(rig->n_replies, 0);
 	pass(rig, 1);
 	assert_int_equal(rig->n_replies, 1);
 	assert_string_equal(rig->reply, "100");
-	assert_int_equal(s->counters.leased, 0);
+	assert_int_equal(session_counters(s).leased, 0);
 	expect_counted(s);
 	expect_log(rig, "sleep=0 ");
 }
@@ -117,15 +117,15 @@ test_as_many_wait_as_the_file_allows(void **state)
 		rig_post(rig, "wait", "sleep", "100");
 	rig_post(rig, "wait", "note", "last");
 	rig_turn(rig);
-	assert_int_equal(s->counters.leased, 3);
+	assert_int_equal(session_counters(s).leased, 3);
 	assert_int_equal(s->box.n, 3);
 	expect_counted(s);
 	pass(rig, 100);
 	assert_int_equal(s->box.n, 0);
-	assert_int_equal(s->counters.leased, 2);
+	assert_int_equal(session_counters(s).leased, 2);
 	expect_counted(s);
 	pass(rig, 100);
-	assert_int_equal(s->counters.leased, 0);
+	assert_int_equal(session_counters(s).leased, 0);
 	expect_log(rig, "sleep=0 sleep=0 sleep=0 last sleep=0 sleep=0 ");
 }
 
@@ -226,7 +226,7 @@ test_answers_not_waited_for_come_in_turn(void **state)
 
 	rig_call_later(rig, "wait", "late", "");
 	rig_turn(rig);
-	assert_int_equal(s->counters.leased, 1);
+	assert_int_equal(session_counters(s).leased, 1);
 	pass(rig, 50);
 	pass(rig, 10);
 	expect_log(rig, "sleep=0 late then=0 re=0 ");
@@ -258,12 +258,12 @@ test_an_event_is_taken_out_of_turn(void **state)
 	rig_post(rig, "wait", "note", "later");
 	rig_post(rig, "wait", "go", "one");
 	rig_turn(rig);
-	assert_int_equal(s->counters.leased, 1);
-	assert_int_equal(s->counters.handled, 1); /* it waits for another */
+	assert_int_equal(session_counters(s).leased, 1);
+	assert_int_equal(session_counters(s).handled, 1); /* it waits for another */
 	expect_counted(s);
 	rig_expect(rig, "wait", "go", "two", "took it");
 	expect_log(rig, "awaited=0 one awaited=0 two later ");
-	assert_int_equal(s->counters.leased, 0);
+	assert_int_equal(session_counters(s).leased, 0);
 	expect_counted(s);
 }
 
@@ -277,10 +277,10 @@ test_an_event_does_not_come(void **state)
 	rig_post(rig, "wait", "go", "one");
 	rig_turn(rig);
 	pass(rig, 200);
-	assert_int_equal(s->counters.leased, 0);
+	assert_int_equal(session_counters(s).leased, 0);
 	rig_call(rig, "wait", "log", "");
 	assert_string_equal(rig->reply, "awaited=ETIMEDOUT ");
-	assert_int_equal(s->counters.dead, 1); /* nobody handles `go` */
+	assert_int_equal(session_counters(s).dead, 1); /* nobody handles `go` */
 	expect_counted(s);
 }
 
@@ -317,7 +317,7 @@ test_a_paused_mailbox_gives_nothing(void **state)
 	queue_resume(s);
 	rig_turn(rig);
 	assert_int_equal(s->box.n, 0);
-	assert_int_equal(s->counters.handled, 1);
+	assert_int_equal(session_counters(s).handled, 1);
 	expect_counted(s);
 }
 
@@ -333,8 +333,8 @@ test_an_event_may_be_chosen_by_a_function(void **state)
 	rig_post(rig, "wait", "note", "abcd");
 	rig_turn(rig);
 	rig_expect_failed(s, "event await_long");
-	assert_int_equal(s->counters.dead, 2); /* what it was given, too */
-	assert_int_equal(s->counters.leased, 0);
+	assert_int_equal(session_counters(s).dead, 2); /* what it was given, too */
+	assert_int_equal(session_counters(s).leased, 0);
 	expect_counted(s);
 }
 
@@ -438,7 +438,7 @@ test_a_failure_after_a_wait_names_the_event(void **state)
 	rig_expect_failed(s, "event crash (id ");
 	rig_expect_failed(s, "its handler returned -74 (Bad message)");
 	assert_int_equal(rig->status, EVD_STATUS_DIED);
-	assert_int_equal(s->counters.dead, 1);
+	assert_int_equal(session_counters(s).dead, 1);
 	expect_counted(s);
 }
 
@@ -454,8 +454,8 @@ test_one_of_many_that_fails_ends_the_others(void **state)
 	rig_turn(rig);
 	pass(rig, 10);
 	rig_expect_failed(s, "event crash");
-	assert_int_equal(s->counters.dead, 3);
-	assert_int_equal(s->counters.leased, 0);
+	assert_int_equal(session_counters(s).dead, 3);
+	assert_int_equal(session_counters(s).leased, 0);
 	expect_counted(s);
 }
 
@@ -474,13 +474,13 @@ test_innocent_ones_are_tried_again(void **state)
 	rig_post(rig, "wait", "crash", "");
 	rig_turn(rig);
 	pass(rig, 10);
-	assert_int_equal(s->counters.dead, 0);
+	assert_int_equal(session_counters(s).dead, 0);
 	assert_int_equal(s->box.n, 2);
 	expect_counted(s);
 	pass(rig, 1000);
 	pass(rig, 1000);
 	pass(rig, 1000);
-	assert_int_equal(s->counters.dead, 1); /* the one that crashes */
+	assert_int_equal(session_counters(s).dead, 1); /* the one that crashes */
 	expect_counted(s);
 }
 
@@ -546,7 +546,7 @@ test_an_overflow_is_the_sessions_failure(void **state)
 		rig_expect_failed(s, "its handler overflowed its stack of 64 "
 				     "KiB (CoroutineStack=)");
 		assert_int_equal(rig->status, EVD_STATUS_DIED);
-		assert_int_equal(s->counters.dead, waited + 1);
+		assert_int_equal(session_counters(s).dead, waited + 1);
 		expect_counted(s);
 		session_restart(s, NULL);
 		rig_turn(rig);
@@ -566,7 +566,7 @@ test_an_overflow_ends_others_without_a_word(void **state)
 	rig_post(rig, "wait", "overflow", "");
 	rig_turn(rig);
 	rig_expect_failed(s, "overflowed");
-	assert_int_equal(s->counters.dead, 2);
+	assert_int_equal(session_counters(s).dead, 2);
 	assert_int_equal(rig->s.calls.n, 0);
 	expect_counted(s);
 }
@@ -611,11 +611,11 @@ test_many_sessions_wait_at_once(void **state)
 	for (int i = 0; i < N + 1; i++)
 		rig_post(rig, "wait", "sleep", "100");
 	rig_turn(rig);
-	assert_int_equal(s->counters.leased, N);
+	assert_int_equal(session_counters(s).leased, N);
 	assert_int_equal(s->box.n, 1);
 	pass(rig, 100);
 	pass(rig, 100);
-	assert_int_equal(s->counters.handled, N + 1);
+	assert_int_equal(session_counters(s).handled, N + 1);
 	expect_counted(s);
 }
 

@@ -117,7 +117,7 @@ test_a_link_takes_down_one_that_waits(void **state)
 	rig_post(rig, "w", "x", "error('no', 0)");
 	rig_turn(rig);
 	rig_expect_failed(b, "linked session");
-	assert_int_equal(b->counters.dead, 1); /* what it waited in */
+	assert_int_equal(session_counters(b).dead, 1); /* what it waited in */
 }
 
 static void
@@ -161,7 +161,7 @@ test_down_cannot_be_forged(void **state)
 
 	rig_post(rig, "w", "_down", "0123456789012345678901234567890123456789");
 	rig_turn(rig);
-	assert_int_equal(w->counters.dead, 1);
+	assert_int_equal(session_counters(w).dead, 1);
 	assert_string_equal(session_state_word(w), "up");
 }
 
@@ -176,7 +176,7 @@ test_down_without_a_handler_is_no_dead_letter(void **state)
 	rig_call(rig, "c", "x", "");
 	rig_turn(rig);
 	assert_string_equal(session_state_word(c), "up");
-	assert_int_equal(c->counters.dead, 0);
+	assert_int_equal(session_counters(c).dead, 0);
 }
 
 /* ---- native ------------------------------------------------------------ */
@@ -243,7 +243,7 @@ test_a_forged_down_reaches_no_native_handler(void **state)
 	rig_post(rig, "n", "_down", "x");
 	rig_turn(rig);
 	assert_string_equal(rig->event, "");
-	assert_int_equal(n->counters.dead, 1);
+	assert_int_equal(session_counters(n).dead, 1);
 }
 
 #define TEST(test) \

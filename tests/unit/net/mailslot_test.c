@@ -136,16 +136,16 @@ test_what_waited_comes_in_order(struct rig *rig, unsigned loop)
 	expect(c, "one", 0);
 	expect(c, "two", 0);
 	client_expect_silence(c); /* its window is full */
-	assert_int_equal(slot->counters.leased, 2);
+	assert_int_equal(session_counters(slot).leased, 2);
 	assert_int_equal(rig->loops[0].sched.counters.leased, 2);
 	assert_int_equal(rig->loops[1].sched.counters.leased, 0);
 	client_settle(c, 1, 1);
 	expect(c, "three", 0);
-	assert_int_equal(slot->counters.handled, 1);
+	assert_int_equal(session_counters(slot).handled, 1);
 	client_settle(c, 1, 3);
 	rig_run(rig);
-	assert_int_equal(slot->counters.handled, 3);
-	assert_int_equal(slot->counters.leased, 0);
+	assert_int_equal(session_counters(slot).handled, 3);
+	assert_int_equal(session_counters(slot).leased, 0);
 	client_free(c);
 	client_free(poster);
 }
@@ -196,7 +196,7 @@ test_a_slow_consumer_misses_nothing(struct rig *rig, unsigned loop)
 	}
 	client_settle(c, 1, N);
 	rig_run(rig);
-	assert_int_equal(slot->counters.handled, N);
+	assert_int_equal(session_counters(slot).handled, N);
 	client_free(c);
 	client_free(poster);
 }
@@ -277,9 +277,9 @@ test_poison_is_found_and_parked(struct rig *rig, unsigned loop)
 	client_bind(c, "jobs", 1, 0);
 	expect(c, "one", 1);
 	client_expect_silence(c); /* it is alone */
-	assert_int_equal(slot->counters.leased, 1);
+	assert_int_equal(session_counters(slot).leased, 1);
 	client_free(c);
-	RIG_UNTIL(rig, slot->counters.dead);
+	RIG_UNTIL(rig, session_counters(slot).dead);
 	d = dead_next(&rig->loops[0].sched, 0, DEAD_NONE);
 	assert_int_equal(d->reason, DEAD_ATTEMPTS);
 	assert_string_equal(d->msg->event, "one");
@@ -287,7 +287,7 @@ test_poison_is_found_and_parked(struct rig *rig, unsigned loop)
 	client_bind(c, "jobs", 1, 0);
 	expect(c, "two", 1);
 	unbind(c, 1); /* by will: it is no attempt that counts */
-	assert_int_equal(slot->counters.dead, 1);
+	assert_int_equal(session_counters(slot).dead, 1);
 	client_bind(c, "jobs", 1, 0);
 	expect(c, "two", 2);
 	client_expect_silence(c);
@@ -300,7 +300,7 @@ test_poison_is_found_and_parked(struct rig *rig, unsigned loop)
 	expect(c, "five", 0);
 	client_settle(c, 1, 4);
 	rig_run(rig);
-	assert_int_equal(slot->counters.handled, 4);
+	assert_int_equal(session_counters(slot).handled, 4);
 	rig_check(rig);
 	client_free(c);
 	client_free(poster);
@@ -560,7 +560,7 @@ test_bind_and_unbind_without_waiting(struct rig *rig, unsigned loop)
 	expect(c, "three", 0);
 	client_settle(c, 1, 3);
 	rig_run(rig);
-	assert_int_equal(slot->counters.handled, 3);
+	assert_int_equal(session_counters(slot).handled, 3);
 	client_free(c);
 	client_free(poster);
 }
@@ -583,7 +583,7 @@ test_a_restart_keeps_the_consumer(struct rig *rig, unsigned loop)
 	spec_unref(spec);
 	rig_run(rig);
 	assert_int_equal(slot->box.max_n, 7);
-	assert_int_equal(slot->counters.leased, 1);
+	assert_int_equal(session_counters(slot).leased, 1);
 	client_settle(c, 1, 1);
 	expect(c, "two", 0);
 	client_free(c);

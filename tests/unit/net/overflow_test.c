@@ -245,7 +245,7 @@ slot_tells_of_drops(struct rig *rig, unsigned loop)
 	uint64_t id;
 
 	post_many(p, "jobs", 1, 5); /* nobody consumes yet */
-	assert_int_equal(slot->counters.dropped, 3);
+	assert_int_equal(session_counters(slot).dropped, 3);
 	c = client_hello(rig, loop);
 	client_bind(c, "jobs", 1, 1);
 	expect_gap(c, 1, 3);
@@ -259,7 +259,7 @@ slot_tells_of_drops(struct rig *rig, unsigned loop)
 	client_expect_delivery(c, 1, "e8");
 	client_settle(c, 1, 3);
 	client_expect_silence(c);
-	assert_int_equal(slot->counters.handled, 3 + 2 /* gaps */);
+	assert_int_equal(session_counters(slot).handled, 3 + 2 /* gaps */);
 	id = ask_box(c, "jobs", 2, 1, box_of("drop-oldest", 5));
 	client_expect_response(c, id, EVD_STATUS_INVALID);
 	assert_non_null(strstr(c->frame->response->text, "/etc/jobs.conf"));

@@ -595,11 +595,11 @@ test_restart(void **state)
 	struct client *c = client_hello(rig, 1);
 	REQUEST(r, restart, RESTART, Restart, RESTART);
 
-	assert_int_equal(hosted->incarnation, 1);
+	assert_int_equal(hosted->starts, 1);
 	restart.alias = (char *)"hosted";
 	client_request(c, &r, EVD_STATUS_OK);
 	rig_run(rig);
-	assert_true(hosted->incarnation > 1);
+	assert_true(hosted->starts > 1);
 	assert_string_equal(session_state_word(hosted), "up");
 	client_bind(c, "box", 1, 0);
 	restart.alias = (char *)"box";
@@ -697,7 +697,7 @@ test_only_root_and_the_owner_manage(void **state)
 	client_request(c, &r, EVD_STATUS_DENIED);
 	client_request(c, &s, EVD_STATUS_DENIED);
 	assert_int_equal(host.n_reloads, 0);
-	assert_int_equal(hosted->incarnation, 1);
+	assert_int_equal(hosted->starts, 1);
 	rig_become(rig, 0, (uid_t)-1, 4321); /* not known */
 	client_request(c, &r, EVD_STATUS_DENIED);
 	rig_become(rig, 0, 4321, 4321);
