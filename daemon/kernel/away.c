@@ -37,6 +37,7 @@ away_drop(struct away *a)
 	struct sched *s = a->sched;
 
 	a->held = false;
+	delays_bury(s, &s->delays);
 	s->running = NULL;
 	if (s->executor->drop)
 		s->executor->drop(s);

@@ -699,11 +699,14 @@ delay_fire(struct sched *s, struct timer *timer)
 	uint64_t late = now > due ? now - due : 0;
 	bool missed = is_missed(delay, late);
 	bool skip = missed && delay->more->misfire == DELAY_SKIP;
-	struct msg *m = skip ? NULL : event_of(s, delay);
+	struct msg *m;
 
-	if (delay_clock(delay) == DELAY_MONOTONIC && now > timer->due_ns)
-		lateness_add(&s->lateness, now - timer->due_ns);
-	assert(delay->id); /* none fires between a handler and delays_bury() */
+	if (!delay->id) /* it has been cancelled: see delays_bury() */
+		return;
+	if (delay_clock(delay) == DELAY_MONOTONIC)
+		lateness_add(&s->lateness,
+			now > timer->due_ns ? now - timer->due_ns : 0);
+	m = skip ? NULL : event_of(s, delay);
 	if (!skip && !m) { /* out of memory: nothing else ends it, so again */
 		timers_add(wheel(s, delay), timer,
 			delay_sum(now, AGAIN_MS * NS_PER_MS));
