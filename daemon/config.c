@@ -14,6 +14,7 @@
 #include "config_session.h"
 #include "config_value.h"
 #include "coro/stacks.h"
+#include "ordering.h"
 #include "policy/policy.h"
 #include "proto/envelope.h"
 
@@ -707,6 +708,8 @@ sessions_read(struct loading *l)
 	if (c->n_specs > 1) /* "a.conf" is behind "a-b.conf", a before a-b */
 		qsort(c->specs, c->n_specs, sizeof(*c->specs), spec_compare);
 	config_aliases_check(&aliases, l->errors);
+	if (!r && !config_errors_any(l->errors))
+		r = ordering_check(c->specs, c->n_specs, l->errors);
 	config_aliases_deinit(&aliases);
 	list_deinit(&list);
 	return r;

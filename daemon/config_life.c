@@ -13,6 +13,7 @@
 
 #define GROUP_PREFIX "group/"
 
+enum { AFTER_MAX = 64 };
 enum { GROUP_NAME_MAX = ENVELOPE_ALIAS_MAX - (sizeof(GROUP_PREFIX) - 1) };
 
 static struct session_spec *
@@ -54,6 +55,36 @@ config_set_group(
 	spec->group = strdup(value);
 	if (!spec->group)
 		config_file_error(f, f->at, "out of memory");
+}
+
+void
+config_set_after(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	struct config_place start = f->at;
+	char *copy = strdup(value), *rest = copy, *word;
+	bool bad = !copy;
+
+	(void)key;
+	while (!bad && (word = strsep(&rest, " \t"))) {
+		f->at.column = start.column + (unsigned)(word - copy);
+		if (!*word)
+			continue;
+		if (!name_is_valid(word, strlen(word), ENVELOPE_ALIAS_MAX))
+			config_file_error(f, f->at,
+				"'%s' names no session: After= takes names of "
+				"session files, without .conf, and aliases",
+				word);
+		else if (spec_of(f)->n_after == AFTER_MAX)
+			config_file_error(f, f->at,
+				"After= takes at most %d names", AFTER_MAX);
+		else
+			bad = spec_add_after(spec_of(f), word) != 0;
+	}
+	f->at = start;
+	if (bad)
+		config_file_error(f, f->at, "out of memory");
+	free(copy);
 }
 
 void
@@ -151,6 +182,8 @@ config_life_digest(uint64_t digest, const struct session_spec *spec)
 	digest = config_digest_number(digest, spec->collect);
 	digest = config_digest_number(digest, spec->max_attempts);
 	digest = config_digest_number(digest, spec->durable);
+	for (size_t i = 0; i < spec->n_after; i++)
+		digest = config_digest_string(digest, spec->after[i]);
 	digest = config_digest_string(digest, spec->group);
 	digest = config_digest_number(digest, (uint64_t)spec->order);
 	return config_digest_number(digest, spec->strategy);

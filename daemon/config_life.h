@@ -9,6 +9,9 @@ struct session_spec;
 /* Group=site/db */
 void config_set_group(
 	struct config_file *f, const struct config_key *key, const char *value);
+/* After=a b c: files or aliases */
+void config_set_after(
+	struct config_file *f, const struct config_key *key, const char *value);
 /* Order=-5: a whole number */
 void config_set_order(
 	struct config_file *f, const struct config_key *key, const char *value);

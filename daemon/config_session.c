@@ -464,6 +464,7 @@ static const struct config_key keys[] = {
 	[ROW_EXECUTOR] = KEY("Session", "Executor", set_executor, .width = 0),
 	KEY("Session", "Group", config_set_group, .width = 0),
 	KEY("Session", "Order", config_set_order, .width = 0),
+	KEY("Session", "After", config_set_after, .repeats = true),
 	KEY("Session", "Strategy", set_word, FIELD(strategy, 0, 0),
 		.words = strategy_words),
 	KEY("Mailbox", "Durable", set_word, FIELD(durable, 0, 0),

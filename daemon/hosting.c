@@ -8,10 +8,12 @@
 #include "base/log.h"
 #include "config.h"
 #include "kernel/claim.h"
+#include "kernel/gate.h"
 #include "kernel/kin.h"
 #include "kind/kind.h"
 #include "net/conn.h"
 #include "net/mailslot.h"
+#include "ordering.h"
 
 void
 hosting_init(struct hosting *h, struct loop *loops, unsigned n_loops)
@@ -43,6 +45,7 @@ transition_free(struct transition *t)
 	items_free(t->items, t->n);
 	free(t->changes);
 	reload_diff_deinit(&t->diff);
+	start_order_unref(t->order);
 	free(t);
 	return NULL;
 }
@@ -194,6 +197,29 @@ plan(struct transition *t)
 	return r;
 }
 
+/* Those that are there already have settled. */
+static int
+plan_order(struct transition *t)
+{
+	struct session_spec **specs = calloc(t->n + 1, sizeof(*specs));
+	struct start_edge *edges = NULL;
+	size_t n_edges = 0;
+	int r = specs ? 0 : err_raise(-ENOMEM);
+
+	for (size_t i = 0; i < t->n_changes && !r; i++)
+		if (t->changes[i].kind == CHANGE_ADD)
+			specs[t->changes[i].item] = t->changes[i].spec;
+	if (!r)
+		r = ordering_edges(specs, t->n, &edges, &n_edges);
+	if (!r && n_edges) {
+		t->order = start_order_new((uint32_t)t->n, edges, n_edges);
+		r = t->order ? 0 : err_raise(-ENOMEM);
+	}
+	free(edges);
+	free(specs);
+	return r;
+}
+
 int
 transition_make(
 	struct transition **out, struct hosting *h, const struct config *config)
@@ -215,6 +241,8 @@ transition_make(
 		t->items[t->n++].spec = spec_ref(config->specs[i]);
 	if (!r)
 		r = plan(t);
+	if (!r)
+		r = plan_order(t);
 	if (r) {
 		h->next_home = next_home;
 		transition_free(t);
@@ -282,8 +310,10 @@ transition_release(struct round *round, struct loop *l)
 static void
 session_make(struct transition *t, struct loop *l, const struct change *c)
 {
-	struct session *s =
-		session_new(&l->sched, ops_of(c->spec), c->spec, NULL);
+	struct gate *gate =
+		t->order ? start_order_gate(t->order, (uint32_t)c->item) : NULL;
+	struct session *s = session_new_after(
+		&l->sched, ops_of(c->spec), c->spec, NULL, gate);
 
 	/* read by the main thread after the round */
 	t->items[c->item].id = s ? atomic_load(&s->id) : 0;

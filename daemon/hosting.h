@@ -45,6 +45,7 @@ struct transition {
 	size_t n_changes;
 	struct hosted *items; /* the new set */
 	size_t n;
+	struct start_order *order; /* of those that are new; or NULL */
 	struct reload_diff diff;
 	struct policy *policy;      /* of the configuration; borrowed */
 	_Atomic unsigned n_refused; /* sessions that could not be made */

@@ -13,9 +13,11 @@
 #include "kernel/aside.h"
 #include "kernel/away.h"
 #include "kernel/claim.h"
+#include "kernel/gate.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
 #include "kernel/kin.h"
+#include "kernel/own_names.h"
 #include "kernel/queue.h"
 #include "kernel/sched.h"
 #include "kernel/schedule.h"
@@ -32,6 +34,15 @@ home_of(const struct session *s)
 
 /* ---- start ----------------------------------------------------------- */
 
+static void
+leave_gate(struct session *s)
+{
+	struct gate *gate = TAKE(s->health->gate);
+
+	s->gated = false;
+	gate_settle(home_of(s), gate);
+}
+
 void
 session_enter(struct session *s, enum session_life life)
 {
@@ -42,6 +53,8 @@ session_enter(struct session *s, enum session_life life)
 		home_of(s)->n_failed++;
 	if (s->kin && s->kin->tell_up)
 		kin_settled(s);
+	if (s->gated && life != SESSION_STARTING && life != SESSION_STOPPING)
+		leave_gate(s);
 }
 
 void
@@ -68,52 +81,6 @@ take_spec(struct session *s, struct session_spec *spec)
 	if (spec->parent)
 		s->kin->parent = spec->parent;
 	return 0;
-}
-
-static const char *
-taken_why(int r)
-{
-	if (r == ALIAS_E_TAKEN)
-		return "is held by another session";
-	if (r == CLAIM_E_FIXED)
-		return "is held by another session, which does not let itself "
-		       "be replaced (AllowReplace=)";
-	return "cannot be taken";
-}
-
-/* All aliases of the spec, or a place in line, or the failed state with the
- * reason. */
-static void
-take_aliases(struct session *s)
-{
-	const struct session_spec *spec = s->spec;
-	char *why = NULL;
-
-	for (size_t i = 0; i < spec->n_aliases; i++) {
-		const char *name = spec->aliases[i];
-		int r;
-
-		r = claim_make(
-			s, &(struct claim_init){
-				   .name = name,
-				   .size = strlen(name),
-				   .mode = (enum claim_mode)spec->if_taken,
-				   .allow_replace = spec->allow_replace,
-				   .stays = true,
-			   });
-		if (!r || r == CLAIM_E_QUEUED)
-			continue;
-		if (s->life == SESSION_FAILED)
-			return; /* and why has been said */
-		if (asprintf(&why, "the alias '%s' %s", name, taken_why(r)) < 0)
-			why = NULL;
-		log_err("session.failed", "session=\"%s\" reason=\"%s\"",
-			spec->name ? spec->name : "", why ? why : "");
-		life_set_reason(s, why); /* which may free it */
-		session_enter(s, SESSION_FAILED);
-		session_refuse_parked(s, EVD_STATUS_FAILED);
-		return;
-	}
 }
 
 /* Everything but its id, which lets others find it. */
@@ -190,12 +157,21 @@ take_journal(struct session *s)
 		fail_journal(s, name, r);
 }
 
+static void
+start_first(struct session *s)
+{
+	if (s->spec->on_demand && !s->box.n && !s->notices.tail)
+		session_enter(s, SESSION_DORMANT);
+	else
+		session_begin(s);
+}
+
 /* On its home: it takes its names and its place, and starts. */
 static void
 settle_in(struct session *s)
 {
 	take_journal(s);
-	take_aliases(s);
+	names_of_spec_take(s);
 	schedule_arm(s);
 	if (s->spec->executor)
 		away_configure(s);
@@ -203,22 +179,47 @@ settle_in(struct session *s)
 		return;
 	if (s->ops != &group_ops)
 		kin_join(s);
-	if (s->spec->on_demand && !s->box.n)
-		session_enter(s, SESSION_DORMANT);
+	if (s->gated && !gate_arrive(s->health->gate, s))
+		s->run = SESSION_ON_HOLD;
 	else
-		session_begin(s);
+		start_first(s);
+}
+
+/* Unless it has been started, restarted or ended meanwhile. */
+void
+life_open(struct session *s)
+{
+	if (s->life != SESSION_STARTING || s->begun ||
+		s->run != SESSION_ON_HOLD)
+		return;
+	s->run = SESSION_IDLE;
+	start_first(s);
 }
 
 struct session *
 session_new(struct sched *sched, const struct session_ops *ops,
 	struct session_spec *spec, void *state)
 {
+	return session_new_after(sched, ops, spec, state, NULL);
+}
+
+struct session *
+session_new_after(struct sched *sched, const struct session_ops *ops,
+	struct session_spec *spec, void *state, struct gate *gate)
+{
 	struct session *s = prepare(sched, ops, spec, state);
 
+	if (!s && gate)
+		gate_settle(sched, gate);
 	if (!s)
 		return NULL;
 	publish(s);
 	if (spec) {
+		s->gated = gate && session_health(s);
+		if (s->gated)
+			s->health->gate = gate;
+		else if (gate)
+			gate_settle(sched, gate);
 		settle_in(s);
 		return s;
 	}
@@ -496,17 +497,6 @@ drop_mailbox(struct session *s)
 }
 
 static void
-drop_aliases(struct session *s)
-{
-	struct alias *alias;
-
-	while ((alias = s->aliases)) {
-		s->aliases = alias->sibling;
-		claim_release(s, alias);
-	}
-}
-
-static void
 copy_name(char *out, const char *name, size_t max)
 {
 	size_t size = strnlen(name, max - 1);
@@ -540,7 +530,7 @@ retire(struct session *s)
 		kin_ended(s);
 	delays_cancel_owned(sched, s, true);
 	ties_drop(s);
-	drop_aliases(s);
+	names_drop_all(s);
 	if (s->health && s->health->profile)
 		s->health->profile->gone(sched, s);
 	session_enter(s, SESSION_DEAD);
@@ -720,31 +710,6 @@ session_exit_with(struct session *s, const char *text)
 		sched_enqueue(home_of(s), s);
 }
 
-static bool
-spec_has_alias(const struct session_spec *spec, const struct alias *alias)
-{
-	for (size_t i = 0; i < spec->n_aliases; i++)
-		if (!strcmp(spec->aliases[i], alias->name))
-			return true;
-	return false;
-}
-
-/* Those that the new spec does not have; posters never miss the others. */
-static void
-drop_other_aliases(struct session *s, const struct session_spec *spec)
-{
-	struct alias **link = &s->aliases, *alias;
-
-	while ((alias = *link)) {
-		if (spec_has_alias(spec, alias)) {
-			link = &alias->sibling;
-			continue;
-		}
-		*link = alias->sibling;
-		claim_release(s, alias);
-	}
-}
-
 void
 session_restart(struct session *s, struct session_spec *spec)
 {
@@ -786,8 +751,8 @@ session_restart(struct session *s, struct session_spec *spec)
 		away_configure(s);
 	}
 	schedule_arm(s);
-	drop_other_aliases(s, s->spec);
-	take_aliases(s);
+	names_of_spec_keep(s);
+	names_of_spec_take(s);
 	if (s->life == SESSION_STARTING)
 		session_begin(s);
 	else if (stays && s->life == SESSION_UP)

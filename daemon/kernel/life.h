@@ -6,6 +6,8 @@
 
 /* Give it a state: it is STARTING and has none. */
 void life_start(struct sched *sched, struct session *s);
+/* All that it starts after have settled. */
+void life_open(struct session *s);
 /* Another scheduler made it for this one. */
 void life_settle(struct session *s);
 /* Drop the state of one that runs no handler now; its next life is the

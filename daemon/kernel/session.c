@@ -330,7 +330,8 @@ run_special(struct sched *sched, struct session *s)
 		return 0;
 	if (s->life == SESSION_DORMANT && (s->box.n || s->notices.tail))
 		session_enter(s, SESSION_STARTING);
-	if (s->life == SESSION_STARTING && !s->begun)
+	if (s->life == SESSION_STARTING && !s->begun &&
+		s->run != SESSION_ON_HOLD) /* it is not to start yet */
 		life_start(sched, s);
 	if (s->box_bits & BOX_OFF) {
 		away_out(sched, s);

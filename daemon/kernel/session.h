@@ -22,6 +22,7 @@ struct await;
 struct away;
 struct call;
 struct executor;
+struct gate;
 struct journal;
 struct kin;
 struct profile;
@@ -152,7 +153,10 @@ struct session_health {
 	struct timer timer;       /* the next start */
 	uint64_t session;         /* whose */
 	uint64_t window_ns;       /* start of the budget's window, monotonic */
-	uint64_t restart_wall_ns; /* in BACKOFF */
+	union {
+		uint64_t restart_wall_ns; /* in BACKOFF */
+		struct gate *gate;        /* with session.gated */
+	};
 	uint32_t in_window;       /* failures */
 	uint32_t in_a_row;
 	uint32_t restarts;       /* ever */
@@ -174,6 +178,7 @@ struct session {
 	bool queued;       /* on the run queue */
 	bool begun : 1;    /* STARTING: start() has been called */
 	bool stopping : 1; /* it will not be started again */
+	bool gated : 1;    /* it has a gate: it has not settled yet */
 	uint8_t why : 4;   /* enum tie_end_why: if it is stopped */
 	uint8_t exit : 4;  /* enum session_exit, of the last end */
 	/* What seldom changes and is looked at for each event, in one word. */
@@ -229,6 +234,11 @@ _Static_assert(sizeof(struct session) <= 248, "a million of them count");
  */
 struct session *session_new(struct sched *sched, const struct session_ops *ops,
 	struct session_spec *spec, void *state);
+/* The same for one that starts in an order; takes the reference to @gate, which
+ * may be NULL. */
+struct session *session_new_after(struct sched *sched,
+	const struct session_ops *ops, struct session_spec *spec, void *state,
+	struct gate *gate);
 /* A child of @parent, which is told of it by `_child` signals, and which it
  * does not outlive. Its home is spec->loop, or else that of the parent. There
  * its aliases are taken before this returns; elsewhere later, and one that is

@@ -65,6 +65,9 @@ spec_free(struct session_spec *spec)
 	free(spec->path);
 	free(spec->group);
 	free(spec->executor);
+	for (size_t i = 0; i < spec->n_after; i++)
+		free(spec->after[i]);
+	free(spec->after);
 	free(spec);
 }
 
@@ -86,21 +89,32 @@ spec_param(const struct session_spec *spec, const char *key)
 	return NULL;
 }
 
-int
-spec_add_alias(struct session_spec *spec, const char *alias)
+static int
+names_add(char ***names, size_t *n, const char *name)
 {
-	char **bigger, *copy = strdup(alias);
+	char **bigger, *copy = strdup(name);
 
-	bigger = reallocarray(
-		spec->aliases, spec->n_aliases + 1, sizeof(*bigger));
+	bigger = reallocarray(*names, *n + 1, sizeof(*bigger));
 	if (bigger)
-		spec->aliases = bigger;
+		*names = bigger;
 	if (!copy || !bigger) {
 		free(copy);
 		return err_raise(-ENOMEM);
 	}
-	spec->aliases[spec->n_aliases++] = copy;
+	bigger[(*n)++] = copy;
 	return 0;
+}
+
+int
+spec_add_alias(struct session_spec *spec, const char *alias)
+{
+	return names_add(&spec->aliases, &spec->n_aliases, alias);
+}
+
+int
+spec_add_after(struct session_spec *spec, const char *name)
+{
+	return names_add(&spec->after, &spec->n_after, name);
 }
 
 int

@@ -88,6 +88,8 @@ struct session_spec {
 	char *group;         /* Group=, its supervisor; or NULL */
 	char *executor;      /* Executor=; NULL: its loop */
 	int32_t order;       /* Order= within the group, then by name */
+	char **after;        /* After=: n_after files or aliases */
+	size_t n_after;
 	/* What a failure of this one does to its siblings; of a group: what
 	 * that of any member does. */
 	enum strategy strategy;
@@ -114,6 +116,8 @@ struct session_spec *spec_unref(struct session_spec *spec);
 const char *spec_param(const struct session_spec *spec, const char *key);
 /* Append a copy: 0 or -ENOMEM. */
 int spec_add_alias(struct session_spec *spec, const char *alias);
+/* The same of those it starts after. */
+int spec_add_after(struct session_spec *spec, const char *name);
 /* It takes the reference to @calendar on success. */
 int spec_add_schedule(struct session_spec *spec, const char *event,
 	struct calendar *calendar);

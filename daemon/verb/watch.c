@@ -143,11 +143,13 @@ verb_watch(struct peer *p, const Eventd__V1__Request *r)
 		.link = watch->link,
 	};
 
-	if (watch->link && !verb_may_manage(p, r->id))
+	if (watch->alias[0] && !verb_name_ok(p, r->id, watch->alias))
+		return;
+	if (watch->link &&
+		!verb_may(p, r->id, RIGHT_MANAGE, watch->alias, NULL))
 		return;
 	if (watch->alias[0]) {
-		if (!verb_name_ok(p, r->id, watch->alias) ||
-			!verb_may(p, r->id, RIGHT_WATCH, watch->alias, NULL))
+		if (!verb_may(p, r->id, RIGHT_WATCH, watch->alias, NULL))
 			return;
 		init.alias = watch->alias;
 		init.session = alias_holder(&sched_of(p)->kernel->aliases,

@@ -43,6 +43,60 @@ return {
 """
 
 
+LOG = """
+local names = {}
+return {
+    up = function(name) names[#names + 1] = name end,
+    names = function() return table.concat(names, " ") end,
+}
+"""
+
+# Takes its time to start.
+SLOW = """
+return { _start = function()
+    eventd.sleep(0.02)
+    eventd.post("log", "up", eventd.params.name)
+end }
+"""
+
+
+class Order(ctl.TestCase):
+    """After= and Order= when the daemon starts, on two loops."""
+
+    def slow(self, name, *lines):
+        self.daemon.session(name, *lines, script=SLOW)
+        with open(self.daemon.etc + f"/sessions.d/{name}.conf", "a",
+                  encoding="utf-8") as out:
+            out.write(f"[Params]\nname={name}\n")
+
+    def test_boot(self):
+        self.daemon.configure("Loops=2")
+        self.daemon.session("log", script=LOG)
+        self.slow("a", "After=b", "Loop=0")
+        self.slow("b", "After=c", "Loop=1")
+        self.slow("c", "Alias=c see", "After=log", "Loop=0")
+        self.slow("m1", "Group=g", "Order=3", "Loop=0")
+        self.slow("m2", "Group=g", "Order=2", "Loop=1", "After=a")
+        self.slow("m3", "Group=g", "Order=9", "Loop=1")
+        self.start()
+        wait_for(lambda: self.ctl("call", "log", "names") ==
+                 b"c b a m2 m1 m3")
+        self.slow("d", "After=a")  # which is up
+        self.ctl("reload")
+        wait_for(lambda: self.ctl("call", "log", "names")[-1:] == b"d")
+
+    def test_a_circle_is_told(self):
+        self.daemon.configure("Loops=2")
+        self.slow("a", "After=b")
+        self.slow("b", "After=a")
+        done = self.daemon.run("--check-config")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("wait for each other", done.stdout + done.stderr)
+        self.slow("b", "After=nobody")
+        done = self.daemon.run("--check-config")
+        self.assertIn("After=nobody", done.stdout + done.stderr)
+
+
 class Lives(ctl.TestCase):
     LOOPS = 2
 

@@ -1,5 +1,6 @@
 /* Schedulers stepped by hand and scripted sessions. One thread. */
 #include "fixture.h"
+#include "kernel/gate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -367,15 +368,23 @@ fake_new(struct fixture *f, unsigned i, const char *name)
 }
 
 struct fake *
-fake_hosted(struct fixture *f, unsigned i, struct session_spec *spec)
+fake_gated(struct fixture *f, unsigned i, struct session_spec *spec,
+	struct start_order *order, uint32_t place)
 {
 	struct fake *fake = fake_make(f, i);
 
-	fake->session = session_new(fake->sched, &fake_ops, spec, fake);
+	fake->session = session_new_after(fake->sched, &fake_ops, spec, fake,
+		order ? start_order_gate(order, place) : NULL);
 	assert_non_null(fake->session);
 	fake->id = fake->session->id;
 	spec_unref(spec);
 	return fake;
+}
+
+struct fake *
+fake_hosted(struct fixture *f, unsigned i, struct session_spec *spec)
+{
+	return fake_gated(f, i, spec, NULL, 0);
 }
 
 struct session_spec *

@@ -85,6 +85,10 @@ struct fake *fake_new_ops(struct fixture *f, unsigned i, const char *name,
 /* A session by @spec, which is consumed, not started yet. */
 struct fake *fake_hosted(
 	struct fixture *f, unsigned i, struct session_spec *spec);
+/* The same, as @place of @order. */
+struct start_order;
+struct fake *fake_gated(struct fixture *f, unsigned i,
+	struct session_spec *spec, struct start_order *order, uint32_t place);
 /* A spec of one alias with these policies. */
 struct session_spec *fixture_spec(const char *alias, enum restart_mode restart);
 bool fake_exists(const struct fake *fake);
