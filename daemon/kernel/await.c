@@ -59,55 +59,68 @@ await_has_more(const struct session *s)
 	return false;
 }
 
-/* It is leased to the handler until session_done(). */
-static void
-give(struct sched *sched, struct session *s, struct await *a)
+/* The event ahead of @a is the handler's, until session_done(); NULL: it had
+ * to end. */
+static struct msg *
+lease(struct sched *sched, struct session *s, struct await *a)
 {
 	struct msg *m = mailbox_take_ahead(&s->box, &a->cursor);
 
 	sched->queued--;
 	if (aside_end(sched, s, m))
-		return;
+		return NULL;
 	await_end(s, a);
 	s->leased++;
 	sched->counters.leased++;
 	sched_settle_level(sched, m, MSG_LEVEL_DELIVERED);
-	s->ops->awaited(s, a, m);
+	return m;
 }
 
-/* True if it has given the handler something, which changes all that is here.
- */
+/* Look on until there is one for @a: true. */
 static bool
-look(struct sched *sched, struct session *s, struct await *a, int *n)
+look(struct session *s, struct await *a, int *n)
 {
 	struct msg *m;
 
 	while (*n < LOOKS && (m = mailbox_ahead(&s->box, &a->cursor))) {
 		++*n;
-		if (a->matches(a, m)) {
-			give(sched, s, a);
+		if (a->matches(a, m))
 			return true;
-		}
 		a->cursor.at = m;
 	}
 	return false;
 }
 
-int
-await_run(struct sched *sched, struct session *s)
+struct msg *
+await_take(struct sched *sched, struct session *s, struct await **whose)
 {
+	struct msg *m = NULL;
 	int n = 0;
 
-	if (s->box_bits & BOX_HELD)
-		return 0;
-	for (struct await *a = s->box.rare->awaits; a; a = a->next)
-		if (look(sched, s, a, &n))
+	if (!(s->box_bits & BOX_AWAITS) || (s->box_bits & BOX_HELD))
+		return NULL;
+	for (struct await *a = s->box.rare->awaits; a && !m; a = a->next)
+		if (look(s, a, &n)) {
+			*whose = a;
+			m = lease(sched, s, a);
 			break;
+		}
 	if (s->box.n_parked)
 		session_admit_parked(sched, s);
 	if (s->box_bits & BOX_ABOVE)
 		queue_fall(sched, s);
-	return n;
+	return m;
+}
+
+int
+await_run(struct sched *sched, struct session *s)
+{
+	struct await *a;
+	struct msg *m = await_take(sched, s, &a);
+
+	if (m)
+		s->ops->awaited(s, a, m);
+	return m != NULL;
 }
 
 /* An urgent one stands before some that have been looked at. */

@@ -26,7 +26,10 @@ void await_end(struct session *s, struct await *a);
 
 /* Something may be awaited that has not been looked at. */
 bool await_has_more(const struct session *s);
-/* Look at some events, give one that is awaited: how many events it was. */
+/* Look at some events: take out one that is awaited, by *@whose, or NULL. */
+struct msg *await_take(
+	struct sched *sched, struct session *s, struct await **whose);
+/* Give it: how many events it was. */
 int await_run(struct sched *sched, struct session *s);
 /* @m has come to the mailbox. */
 void await_arrived(struct sched *sched, struct session *s, const struct msg *m);

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/await.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
 #include "kernel/life.h"
@@ -116,6 +117,12 @@ take(struct sched *sched, struct session *s)
 		a->what = AWAY_REPLY;
 		return true;
 	}
+	if (s->box_bits & BOX_AWAITS)
+		a->m = await_take(sched, s, &a->await);
+	if (a->m) {
+		a->what = AWAY_AWAITED;
+		return true;
+	}
 	if (s->exiting || !takes_events(s, a->was))
 		return false;
 	a->m = msg_ring_pop(&s->notices);
@@ -151,9 +158,12 @@ away_out(struct sched *sched, struct session *s)
 static enum session_result
 run(struct session *s, struct away *a)
 {
-	if (a->what != AWAY_REPLY)
+	if (a->what == AWAY_REPLY)
+		s->ops->reply(s, msg_seq(a->m), a->m);
+	else if (a->what == AWAY_AWAITED)
+		s->ops->awaited(s, a->await, a->m);
+	else
 		return s->ops->run(s, a->m);
-	s->ops->reply(s, msg_seq(a->m), a->m);
 	return SESSION_DONE;
 }
 
@@ -167,7 +177,7 @@ profile(struct sched *sched, struct session *s, const struct away *a,
 
 	if (!ops || !a->profiled)
 		return;
-	if (a->what != AWAY_REPLY)
+	if (a->what == AWAY_EVENT || a->what == AWAY_NOTICE)
 		ops->ran(sched, s, a->m, (int)result);
 	else if (s->current)
 		ops->spent(sched, s, s->current->event, s->current->event_size);
@@ -199,6 +209,7 @@ settle(struct sched *sched, struct session *s, struct away *a,
 	case AWAY_REPLY:
 		msg_free(&sched->pool, m);
 		break;
+	case AWAY_AWAITED: /* it is the handler's */
 	case AWAY_NOTHING:
 		break;
 	}
@@ -259,7 +270,7 @@ static bool
 is_at_rest(const struct session *s)
 {
 	return s->life == SESSION_UP && !s->exiting && !s->kin &&
-	       !s->control.tail &&
+	       !s->control.tail && !await_has_more(s) &&
 	       (s->run != SESSION_IDLE ||
 		       (!s->notices.tail && (!s->box.admitted.head ||
 						    (s->box_bits & BOX_HELD))));

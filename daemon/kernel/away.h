@@ -18,6 +18,7 @@
 #include "kernel/msg.h"
 #include "kernel/session.h"
 
+struct await;
 struct executor_ops;
 struct sched;
 
@@ -35,6 +36,7 @@ enum away_what {
 	AWAY_EVENT,
 	AWAY_NOTICE,
 	AWAY_REPLY,
+	AWAY_AWAITED, /* an event that a handler waits for */
 };
 
 /* Of one session with an executor of its own. Who holds its home may touch
@@ -47,6 +49,7 @@ struct away {
 	struct executor *executor;
 	struct executor *then; /* when it is back; see moves */
 	struct msg *m;         /* what is run now */
+	struct await *await;   /* AWAY_AWAITED: by whom */
 	uint8_t what;          /* enum away_what */
 	uint8_t was;           /* enum session_run, before it went away */
 	bool retries;          /* the event crashed it before */

@@ -414,8 +414,8 @@ keep_durable(struct session *s, struct msg *m)
 	return true;
 }
 
-static void
-drop_current(struct session *s, struct msg *m, bool crashed)
+void
+life_drop(struct session *s, struct msg *m, bool crashed)
 {
 	if (!crashed && keep_durable(s, m))
 		return;
@@ -455,7 +455,7 @@ drop_state(struct session *s, bool crashed)
 	if (m) {
 		s->leased--;
 		sched->counters.leased--;
-		drop_current(s, m, crashed);
+		life_drop(s, m, crashed);
 	}
 	while ((m = msg_ring_pop(&s->control)))
 		msg_free(&sched->pool, m);

@@ -18,6 +18,8 @@ void life_sleep(struct session *s, enum session_exit why);
 /* @m, which crashed it or was being handled when its state went, is tried
  * again by the next incarnation. False: it is not, and still the caller's. */
 bool life_put_back(struct session *s, struct msg *m, bool crashed);
+/* @m, which was being handled, is tried again or dead. */
+void life_drop(struct session *s, struct msg *m, bool crashed);
 /* Takes @reason, a malloc()ed text or NULL. */
 void life_set_reason(struct session *s, char *reason);
 /* It has asked to exit or to stop and no handler of it is active. */

@@ -472,8 +472,18 @@ session_return(struct session *s, struct msg *m)
 }
 
 void
+session_abandon(struct session *s, struct msg *m, bool crashed)
+{
+	s->leased--;
+	home_of(s)->counters.leased--;
+	life_drop(s, m, crashed);
+}
+
+void
 session_wake(struct session *s)
 {
+	if (away_is_own(s) && s->away->was == SESSION_ON_HOLD)
+		s->away->was = SESSION_IDLE;
 	if (s->run != SESSION_ON_HOLD)
 		return;
 	s->run = SESSION_IDLE;

@@ -273,6 +273,10 @@ void session_done(struct session *s, struct msg *m, int status);
 /* @m, held by LEASED, goes back to the front of the mailbox: call it for the
  * newest first. */
 void session_return(struct session *s, struct msg *m);
+/* @m, held by LEASED, was being handled when its session failed, and has
+ * @crashed it, or when it stops: as MaxAttempts= says it is tried again, or it
+ * is a dead letter. */
+void session_abandon(struct session *s, struct msg *m, bool crashed);
 /* May the event being handled, @m, be put aside? 0, SCHED_E_FULL: its place in
  * the mailbox has been taken meanwhile, or -ENOMEM. Then run() may return
  * SESSION_STASHED, or, after WAIT, session_stash() may be called. */

@@ -44,9 +44,10 @@ struct spec_schedule {
 
 struct session_spec {
 	_Atomic uint32_t refs;
-	char *name;     /* of the file, without .conf */
-	char *origin;   /* path of the file; NULL: spawned */
-	char **aliases; /* n_aliases of them */
+	uint32_t concurrency; /* handlers that may wait at once; default 1 */
+	char *name;           /* of the file, without .conf */
+	char *origin;         /* path of the file; NULL: spawned */
+	char **aliases;       /* n_aliases of them */
 	size_t n_aliases;
 	uint32_t if_taken;  /* enum claim_mode: if others hold them */
 	bool allow_replace; /* AllowReplace=: others may take them */
@@ -80,7 +81,6 @@ struct session_spec {
 	uint64_t restart_window_ms;
 	uint64_t memory_max; /* bytes of a Lua state; 0: none */
 	uint32_t handler_ms; /* one handler's longest run; 0: none */
-	uint32_t concurrency; /* handlers that may wait at once; default 1 */
 	int loop;            /* home; -1: any */
 	uint64_t idle_ms;    /* IdleStop=; 0: never */
 	uint32_t on_demand;  /* Start=: its state is made for the first event */

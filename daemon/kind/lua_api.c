@@ -6,6 +6,7 @@
 #include "kernel/sched.h"
 #include "kind/lua_send.h"
 #include "kind/lua_session.h"
+#include "kind/lua_wait.h"
 #include "kind/session_log.h"
 #include "proto/status.h"
 
@@ -196,6 +197,7 @@ lua_open_eventd(lua_State *L)
 	lua_open_send(L, lua_gettop(L));
 	lua_open_states(L, lua_gettop(L));
 	lua_open_time(L, lua_gettop(L));
+	lua_open_wait(L, lua_gettop(L));
 	lua_open_spawn(L, lua_gettop(L));
 	lua_open_ties(L, lua_gettop(L));
 	lua_open_names(L, lua_gettop(L));

@@ -5,6 +5,7 @@
 #include <lualib.h>
 
 #include "kind/lua_session.h"
+#include "kind/lua_wait.h"
 #include "kind/lua_watch.h"
 
 enum {
@@ -20,7 +21,7 @@ check_coroutine(lua_State *L)
 	lua_State *co = lua_tothread(L, 1);
 
 	luaL_argexpected(L, co, 1, "coroutine");
-	if (co == ls->L || co == ls->co)
+	if (co == ls->L || co == ls->co || lua_tasks_have(L, co))
 		luaL_argerror(L, 1, "this coroutine is a handler's own");
 	return co;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "kernel/away.h"
 #include "kernel/sched.h"
 #include "kind/answers.h"
@@ -12,6 +13,7 @@
 #include "kind/lua_memory.h"
 #include "kind/lua_send.h"
 #include "kind/lua_session.h"
+#include "kind/lua_wait.h"
 
 enum { MEMORY_MIN = 64 << 10 }; /* the libraries alone need some 25 KiB */
 
@@ -107,6 +109,10 @@ lua_start(struct session *s)
 		session_fail(s, "%s", text);
 		return SESSION_CRASHED;
 	}
+	if (lua_tasks_init(ls)) {
+		session_fail(s, "script %s: not enough memory", ls->path);
+		return SESSION_CRASHED;
+	}
 	ls->stage = LUA_STAGE_STARTING;
 	status = lua_run_start(ls);
 	if (status == LUA_YIELD)
@@ -125,9 +131,12 @@ lua_run(struct session *s, struct msg *m)
 	struct lua_session *ls = s->state;
 	int status;
 
+	if (ls->tasks && !lua_tasks_next(ls))
+		return SESSION_HELD;
 	ls->m = m;
 	ls->is_call = msg_call(m) != 0;
 	ls->stashed = false;
+	ls->cancelled = false;
 	status = lua_run_event(ls);
 	if (status == LUA_OK) {
 		ls->m = NULL;
@@ -135,10 +144,21 @@ lua_run(struct session *s, struct msg *m)
 			return SESSION_STASHED;
 		return ls->is_unhandled ? SESSION_UNHANDLED : SESSION_DONE;
 	}
+	if (status == LUA_YIELD && ls->tasks) {
+		lua_tasks_park(ls);
+		return SESSION_LEASED;
+	}
 	if (status == LUA_YIELD)
 		return SESSION_WAIT;
 	fail(ls, status);
 	return SESSION_CRASHED;
+}
+
+/* Several may wait. */
+static bool
+are_many(const struct lua_session *ls)
+{
+	return ls->tasks && ls->stage == LUA_STAGE_UP;
 }
 
 /* The handler that waits goes on with it. */
@@ -147,7 +167,11 @@ is_waited_for(struct lua_session *ls, uint64_t token, const struct msg *reply)
 {
 	struct answers *a;
 
-	if (!(token & (ANSWERS_TOKEN | LUA_ASKED_TOKEN)))
+	bool plain = !(token & (ANSWERS_TOKEN | LUA_ASKED_TOKEN));
+
+	if (plain && are_many(ls))
+		return lua_tasks_enter(ls, token, NULL);
+	if (plain)
 		return ls->waits_for && token == ls->waits_for;
 	away_pin();
 	if (lua_asked_reply(ls, token, reply))
@@ -156,42 +180,81 @@ is_waited_for(struct lua_session *ls, uint64_t token, const struct msg *reply)
 	if (!answers_are_over(a))
 		return false;
 	answers_close(a, ls->session);
-	return true;
+	return !are_many(ls) || lua_tasks_enter(ls, 0, a);
+}
+
+/* The handler has ended well. */
+static void
+end_handler(struct lua_session *ls, bool leased)
+{
+	struct session *s = ls->session;
+	struct msg *m = TAKE(ls->m);
+
+	if (m && ls->stashed) {
+		session_stash(s, m);
+	} else if (m) {
+		session_done(s, m, EVD_STATUS_OK);
+	} else {
+		ls->stage = LUA_STAGE_UP;
+		session_started(s);
+	}
+	if (leased)
+		session_wake(s);
+}
+
+/* With what ended its wait. */
+static void
+go_on(struct lua_session *ls, struct msg *reply)
+{
+	struct session *s = ls->session;
+	bool leased = are_many(ls);
+	struct msg *m = ls->m;
+	int status;
+
+	if (ls->await)
+		away_pin();
+	lua_await_drop(ls);
+	away_unpin();
+	ls->waits_for = 0;
+	ls->reply = reply;
+	status = lua_run_on(ls);
+	ls->reply = NULL;
+	if (status == LUA_YIELD && leased) {
+		lua_tasks_park(ls);
+	} else if (status == LUA_OK) {
+		away_pin();
+		end_handler(ls, leased);
+	} else if (status != LUA_YIELD) {
+		fail(ls, status);
+		if (leased)
+			session_abandon(s, m, true);
+	}
 }
 
 static void
 lua_reply(struct session *s, uint64_t token, struct msg *reply)
 {
 	struct lua_session *ls = s->state;
-	struct msg *m;
-	int status;
 
-	if (!is_waited_for(ls, token, reply))
-		return;
-	away_unpin();
-	ls->waits_for = 0;
-	ls->reply = reply;
-	status = lua_run_on(ls);
-	ls->reply = NULL;
-	if (status == LUA_YIELD)
-		return;
-	if (status != LUA_OK) {
-		fail(ls, status);
-		return;
-	}
+	if (is_waited_for(ls, token, reply))
+		go_on(ls, reply);
+}
+
+static void
+lua_awaited(struct session *s, struct await *a, struct msg *m)
+{
+	struct lua_session *ls = s->state;
+	struct lua_await *la = container_of(a, struct lua_await, await);
+
+	if (are_many(ls))
+		lua_tasks_enter(ls, la->token, NULL);
 	away_pin();
-	m = ls->m;
-	ls->m = NULL;
-	if (m && ls->stashed) {
-		session_stash(s, m);
-		return;
-	}
-	if (m) {
-		session_done(s, m, EVD_STATUS_OK);
-		return;
-	}
-	ls->stage = LUA_STAGE_UP;
-	session_started(s);
+	if (session_cancel_call(s, la->call)) /* no timeout any more */
+		session_forget(s, la->call);
+	ls->await = NULL;
+	free(la);
+	ls->awaited = m;
+	go_on(ls, NULL);
 }
 
 /* Nothing is posted with MSG_ACK. */
@@ -200,6 +263,35 @@ lua_settled(struct session *s, uint64_t seq, uint32_t size, int status,
 	const char *text)
 {
 	(void)s, (void)seq, (void)size, (void)status, (void)text;
+}
+
+/* Who waits is told to end: every further wait of it is an error. */
+static void
+end_one(struct lua_session *ls, bool crashed)
+{
+	lua_await_drop(ls);
+	if (!crashed && ls->waits_for) {
+		ls->waits_for = 0;
+		(void)lua_run_on(ls);
+	}
+	ls->waits_for = 0;
+	ls->m = NULL; /* the kernel ends it */
+	ls->answers = answers_free(ls->answers);
+	if (ls->awaited)
+		session_done(ls->session, TAKE(ls->awaited), EVD_STATUS_DIED);
+}
+
+static void
+end_all(struct lua_session *ls, bool crashed)
+{
+	ls->stage = LUA_STAGE_STOPPING;
+	end_one(ls, crashed);
+	while (lua_tasks_enter_any(ls)) {
+		struct msg *m = ls->m;
+
+		end_one(ls, crashed);
+		session_abandon(ls->session, m, false);
+	}
 }
 
 static void
@@ -211,11 +303,10 @@ lua_stop(struct session *s, bool crashed)
 	if (lua_is_idle(s->state))
 		return;
 	was_up = ls->stage == LUA_STAGE_UP;
-	ls->stage = LUA_STAGE_STOPPING;
-	ls->m = NULL; /* the kernel ends it */
-	ls->waits_for = 0;
+	end_all(ls, crashed);
 	if (was_up && !crashed)
 		lua_run_stop(ls);
+	lua_tasks_deinit(ls);
 	deferred_deinit(&ls->deferred, ls->sched);
 	lua_send_deinit(ls);
 	lua_said_deinit(ls);
@@ -224,7 +315,8 @@ lua_stop(struct session *s, bool crashed)
 	free(ls);
 }
 
-/* One that is being handled goes on: its answer is late. */
+/* One that is being handled is told so by its next wait, or the one it is in.
+ */
 static bool
 lua_cancelled(struct session *s, uint64_t call)
 {
@@ -234,7 +326,7 @@ lua_cancelled(struct session *s, uint64_t call)
 		call_notice_cancelled(s, call);
 		return true;
 	}
-	return ls->m && msg_call(ls->m) == call;
+	return lua_wait_cancel(ls, call);
 }
 
 static size_t
@@ -265,4 +357,5 @@ const struct session_ops kind_lua = {
 	.owes = lua_owes,
 	.goes_away = true,
 	.cancelled = lua_cancelled,
+	.awaited = lua_awaited,
 };

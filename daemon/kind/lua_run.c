@@ -19,7 +19,7 @@
 #include "kind/lua_watch.h"
 
 const char lua_key_handlers, lua_key_event;
-static const char key_coroutine;
+static const char key_coroutine, key_keys;
 
 enum {
 	SLOT_HANDLERS = 1,
@@ -43,6 +43,21 @@ lua_run_init(lua_State *L)
 	lua_xmove(L, co, 2);
 	assert(lua_gettop(co) == SLOTS);
 	ls->co = co;
+	ls->n_slots = SLOTS;
+	lua_pushvalue(co, SLOT_EVENT);
+	lua_pushvalue(co, SLOT_KEYS);
+	lua_xmove(co, L, 2);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &key_keys);
+	lua_rawsetp(L, LUA_REGISTRYINDEX, &lua_key_event);
+}
+
+void
+lua_run_slots(struct lua_session *ls, lua_State *L)
+{
+	(void)ls;
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &lua_key_handlers);
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &lua_key_event);
+	lua_rawgetp(L, LUA_REGISTRYINDEX, &key_keys);
 }
 
 /* ---- on the coroutine -------------------------------------------------- */
@@ -290,6 +305,12 @@ lua_check_wait(lua_State *L, const char *what)
 int
 lua_wait(lua_State *L, lua_KFunction k)
 {
+	return lua_wait_with(L, k, 0);
+}
+
+int
+lua_wait_with(lua_State *L, lua_KFunction k, lua_KContext context)
+{
 	lua_session_peek(L)->yields = true;
-	return lua_yieldk(L, 0, 0, k);
+	return lua_yieldk(L, 0, context, k);
 }

@@ -154,6 +154,8 @@ send_call(lua_State *L)
 		luaL_argcheck(L, to != ls->session->id, 1,
 			"a session that calls itself would wait for ever");
 	}
+	if (!o.reply && ls->cancelled)
+		return lua_push_failure(L, EVD_STATUS_CANCELLED, NULL);
 	m = plain ? lua_check_msg(L, 2, 3) : lua_check_event(L, 2, 3, &o);
 	m->to = to;
 	msg_wide(m)->deadline_ns = deadline(ls);

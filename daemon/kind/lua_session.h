@@ -22,6 +22,8 @@
 #include "kind/lua_watch.h"
 
 struct answers;
+struct lua_await;
+struct lua_tasks;
 struct msg_init;
 struct sched;
 
@@ -75,6 +77,13 @@ struct lua_session {
 	const char *path;    /* of the script; the spec's */
 	struct lua_said said;
 	struct lua_key keys[LUA_KEYS];
+	/* See lua_wait.h: */
+	bool cancelled; /* nobody waits for an answer to what is handled */
+	struct lua_await *await; /* an event is waited for */
+	struct msg *awaited;     /* it came */
+	struct lua_tasks *tasks; /* NULL: one at a time */
+	lua_State *made;         /* the newest coroutine of those */
+	int n_slots;             /* of a handler's coroutine */
 };
 
 /* For what touches nothing of the kernel. */
@@ -133,6 +142,10 @@ void lua_run_stop(struct lua_session *ls);
 void lua_check_wait(lua_State *L, const char *what);
 /* Wait for the reply to ls->waits_for, then run @k; for `return`. */
 int lua_wait(lua_State *L, lua_KFunction k);
+int lua_wait_with(lua_State *L, lua_KFunction k, lua_KContext context);
+/* Push what is at the bottom of a handler's coroutine: ls->n_slots values.
+ * Raises. */
+void lua_run_slots(struct lua_session *ls, lua_State *L);
 
 /* ---- lua_report.c: errors as text -------------------------------------- */
 

@@ -1,4 +1,4 @@
-/* Time for scripts: setting timers, sleeping and the clocks. Seconds are
+/* Time for scripts: setting timers and the clocks. Seconds are
  * numbers with fractions; they come from the kernel's clock. */
 #include <string.h>
 
@@ -310,31 +310,6 @@ time_schedule(lua_State *L)
 
 /* ---- clocks ------------------------------------------------------------- */
 
-static int
-sleep_on(lua_State *L, int status, lua_KContext context)
-{
-	(void)L, (void)status, (void)context;
-	return 0;
-}
-
-/* eventd.sleep(seconds) */
-static int
-time_sleep(lua_State *L)
-{
-	struct lua_session *ls = lua_session_of(L);
-	uint64_t ns = lua_check_ns(L, 1);
-	int r;
-
-	lua_check_wait(L, "eventd.sleep");
-	r = session_sleep(ls->session, ++ls->last_token,
-		(ns + NS_PER_MS - 1) / NS_PER_MS, NULL);
-	if (r)
-		return luaL_error(
-			L, "cannot sleep: %s", status_text(sched_status(r)));
-	ls->waits_for = ls->last_token;
-	return lua_wait(L, sleep_on);
-}
-
 /* eventd.now(): seconds since 1970 */
 static int
 time_now(lua_State *L)
@@ -362,7 +337,6 @@ lua_open_time(lua_State *L, int eventd)
 		{"delay", time_delay},
 		{"alarm", time_alarm},
 		{"schedule", time_schedule},
-		{"sleep", time_sleep},
 		{"now", time_now},
 		{"monotonic", time_monotonic},
 		{NULL, NULL},

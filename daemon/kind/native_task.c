@@ -108,21 +108,6 @@ end_awaited(struct native_task *t, int status)
 		session_done(t->n->session, m, status);
 }
 
-/* An event that is not the session's `current` has crashed the session, or
- * its session stops. */
-static void
-end_leased(struct session *s, const struct native_task *t, bool crashed)
-{
-	uint32_t most = s->spec ? s->spec->max_attempts : 0;
-
-	if (most < 2)
-		session_done(s, t->m, EVD_STATUS_DIED);
-	else if (crashed && t->m->attempt + 1u >= most)
-		session_done(s, t->m, EVD_STATUS_POISON);
-	else
-		session_return(s, t->m);
-}
-
 static void
 describe(const struct native_task *t, char *text, size_t size)
 {
@@ -153,7 +138,7 @@ fail(struct native_task *t, int how, int r)
 		session_fail(s, "%s returned %d (%s)", who, r,
 			strerror(r < 0 ? -r : r));
 	if (t->leased)
-		end_leased(s, t, true);
+		session_abandon(s, t->m, true);
 }
 
 /* The first step of a handler, or of start(). */
@@ -361,7 +346,7 @@ end_one(struct native *n, struct native_task *t)
 		say_lost(&ended);
 	end_awaited(&ended, EVD_STATUS_DIED);
 	if (ended.leased)
-		end_leased(n->session, &ended, false);
+		session_abandon(n->session, ended.m, false);
 }
 
 bool
