@@ -46,6 +46,12 @@ is_small(size_t size)
 	return size <= LUA_MEMORY_SURE;
 }
 
+__attribute__((noinline)) static void *
+take_new(size_t size)
+{
+	return malloc(is_small(size) ? (class_of(size) + 1) * STEP : size);
+}
+
 static inline void *
 take(size_t size)
 {
@@ -53,12 +59,12 @@ take(size_t size)
 	struct block *b;
 
 	if (!is_small(size))
-		return malloc(size);
+		return take_new(size);
 	k = &kept[class_of(size)];
-	size = (class_of(size) + 1) * STEP;
 	b = k->first;
 	if (!b)
-		return malloc(size);
+		return take_new(size);
+	size = (class_of(size) + 1) * STEP;
 	k->first = b->next;
 	k->size -= size;
 	return b;
@@ -107,7 +113,7 @@ is_too_much(const struct lua_session *ls, size_t more)
 	return ls->max_size && ls->size + more > ls->max_size;
 }
 
-static void *
+__attribute__((noinline)) static void *
 resize(struct lua_session *ls, void *p, size_t old, size_t size)
 {
 	void *q;

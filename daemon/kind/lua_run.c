@@ -214,18 +214,17 @@ payload_is_sure(struct lua_session *ls, const struct msg *m)
 	       lua_memory_is_sure(ls, m->size + HEAD);
 }
 
-/* A post whose handler is a function in a plain table: no function of Lua's
- * that is called here can raise. False: nothing has been done. */
+/* A post whose handler is a function in the table itself, so that no metatable
+ * has a say: no function of Lua's that is called here can raise. False: nothing
+ * has been done. */
 static bool
 run_plainly(struct lua_session *ls, const struct msg *m, int *status)
 {
 	lua_State *co = ls->co;
 
 	if (msg_call(m) || ls->has_state || !payload_is_sure(ls, m) ||
-		lua_getmetatable(co, SLOT_HANDLERS) || !push_key(ls, m)) {
-		lua_settop(co, SLOTS);
+		!push_key(ls, m))
 		return false;
-	}
 	if (lua_rawget(co, SLOT_HANDLERS) != LUA_TFUNCTION) {
 		lua_settop(co, SLOTS);
 		return false;

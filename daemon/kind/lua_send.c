@@ -33,13 +33,41 @@ post(lua_State *L, struct msg *m, uint64_t to, int i)
 	return 1;
 }
 
+/* The same of what needs no check but the payload, argument 3. */
+static int
+post_said(lua_State *L, const struct alias *alias,
+	const struct lua_said_event *event)
+{
+	struct lua_session *ls = lua_session_of(L);
+	char number[LUA_DATA_MAX];
+	size_t size;
+	const char *data = lua_check_data(L, 3, number, &size);
+	struct msg *m = msg_new(
+		&ls->sched->pool, &(struct msg_init){.event = event->text,
+					  .event_size = (uint8_t)event->size,
+					  .data = data,
+					  .size = (uint32_t)size,
+					  .plain = true});
+
+	if (!m)
+		return luaL_error(L, "not enough memory for an event");
+	return post(L, m,
+		atomic_load_explicit(&alias->holder, memory_order_acquire), 1);
+}
+
 /* eventd.post(to, event [, data [, options]]) */
 static int
 send_post(lua_State *L)
 {
-	uint64_t to = lua_check_to(L, 1);
+	const struct lua_said *said = &lua_session_of(L)->said;
+	const struct lua_said_event *event = lua_said_event(L, 2, said);
+	const struct alias *alias = lua_said_alias(L, 1, said);
 	struct lua_options o;
+	uint64_t to;
 
+	if (alias && event && lua_gettop(L) == 3)
+		return post_said(L, alias, event);
+	to = lua_check_to(L, 1);
 	if (lua_gettop(L) <= 3 || lua_isnil(L, 4))
 		return post(L, lua_check_msg(L, 2, 3), to, 1);
 	lua_check_options(L, 4, LUA_OPT_EVENT | LUA_OPT_KEY, &o);

@@ -34,26 +34,7 @@ enum {
 	ARMED = LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT,
 };
 
-/* The thread's own; its signal handler reads and writes it in between, which
- * is why it is volatile. */
-struct lua_watch {
-	lua_State *volatile running; /* NULL: none */
-	volatile uint32_t ticks;     /* since it was entered */
-	volatile uint32_t limit_ms;
-	volatile bool late;
-	bool ready;
-	bool by_hook;
-	bool has_timer;
-	uint64_t started_ns; /* by_hook: the thread's CPU time */
-	timer_t timer;
-	/* Which C function holds the home; NULL: none does by itself. */
-	lua_State *holder;
-	const void *holder_call;
-};
-
-/* Reached from a signal handler: no lazy allocation of thread-local memory. */
-static _Thread_local struct lua_watch watch
-	__attribute__((tls_model("initial-exec")));
+_Thread_local struct lua_watch lua_watch_here;
 
 static int
 tick_signal(void)
@@ -86,7 +67,7 @@ look_at_clock(struct lua_watch *w)
 static int
 raise_late(lua_State *L)
 {
-	uint32_t ms = watch.limit_ms;
+	uint32_t ms = lua_watch_here.limit_ms;
 
 	if (ms % 1000)
 		return luaL_error(L,
@@ -98,7 +79,7 @@ raise_late(lua_State *L)
 void
 lua_watch_check(lua_State *L)
 {
-	struct lua_watch *w = &watch;
+	struct lua_watch *w = &lua_watch_here;
 
 	if (w->by_hook && !w->late)
 		look_at_clock(w);
@@ -134,7 +115,7 @@ let_go(struct lua_watch *w)
 void
 lua_watch_hold(lua_State *L)
 {
-	struct lua_watch *w = &watch;
+	struct lua_watch *w = &lua_watch_here;
 	struct away *a = away_here;
 	lua_Debug ar;
 
@@ -169,7 +150,7 @@ set_plain_hook(struct lua_watch *w, lua_State *L)
 static void
 on_hook(lua_State *L, lua_Debug *ar)
 {
-	struct lua_watch *w = &watch;
+	struct lua_watch *w = &lua_watch_here;
 
 	if (w->holder == L && ar->event == LUA_HOOKRET &&
 		!is_called(L, w->holder_call, 1))
@@ -189,7 +170,7 @@ on_hook(lua_State *L, lua_Debug *ar)
 static void
 on_tick(int signal, siginfo_t *info, void *context)
 {
-	struct lua_watch *w = &watch;
+	struct lua_watch *w = &lua_watch_here;
 	lua_State *L = w->running;
 
 	(void)signal, (void)context;
@@ -242,7 +223,7 @@ int
 lua_watch_thread_init(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct lua_watch *w = &watch;
+	struct lua_watch *w = &lua_watch_here;
 	int r = 0;
 
 	if (w->ready)
@@ -260,7 +241,7 @@ lua_watch_thread_init(void)
 void
 lua_watch_thread_deinit(void)
 {
-	struct lua_watch *w = &watch;
+	struct lua_watch *w = &lua_watch_here;
 
 	if (w->has_timer)
 		timer_delete(w->timer);
@@ -271,7 +252,7 @@ lua_watch_thread_deinit(void)
 void
 lua_watch_by_hook(bool by_hook)
 {
-	watch.by_hook = by_hook || SIGNALS_ARE_LATE;
+	lua_watch_here.by_hook = by_hook || SIGNALS_ARE_LATE;
 }
 
 /* ---- what runs --------------------------------------------------------- */
@@ -279,7 +260,7 @@ lua_watch_by_hook(bool by_hook)
 void
 lua_watch_switch(lua_State *L)
 {
-	struct lua_watch *w = &watch;
+	struct lua_watch *w = &lua_watch_here;
 
 	if (w->holder && w->holder != L &&
 		!is_called(w->holder, w->holder_call, 0))
@@ -303,9 +284,30 @@ suspend(struct lua_watch *w, struct lua_watch_mark *before)
 	before->started_ns = w->started_ns;
 }
 
-static void
-resume(struct lua_watch *w, const struct lua_watch_mark *before)
+void
+lua_watch_enter_rest(
+	struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms)
 {
+	struct lua_watch *w = &lua_watch_here;
+
+	if (!w->ready)
+		lua_watch_thread_init();
+	if (before->running)
+		suspend(w, before);
+	w->ticks = 0;
+	w->limit_ms = limit_ms;
+	w->late = false;
+	if (w->by_hook)
+		w->started_ns = cpu_ns();
+	lua_watch_switch(L);
+}
+
+/* The time of the inner one is the outer one's, too. */
+void
+lua_watch_leave_rest(const struct lua_watch_mark *before)
+{
+	struct lua_watch *w = &lua_watch_here;
+
 	w->ticks += before->ticks;
 	w->limit_ms = before->limit_ms;
 	w->late = before->late;
@@ -313,47 +315,8 @@ resume(struct lua_watch *w, const struct lua_watch_mark *before)
 	lua_watch_switch(before->running);
 }
 
-void
-lua_watch_enter(struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms)
-{
-	struct lua_watch *w = &watch;
-
-	if (!w->ready)
-		lua_watch_thread_init();
-	before->running = w->running;
-	if (before->running)
-		suspend(w, before);
-	w->ticks = 0;
-	w->limit_ms = limit_ms;
-	w->late = false;
-	if (!w->by_hook) {
-		w->running = L;
-		return;
-	}
-	w->started_ns = cpu_ns();
-	lua_watch_switch(L);
-}
-
-/* The time of the inner one is the outer one's, too. */
-bool
-lua_watch_leave(const struct lua_watch_mark *before)
-{
-	struct lua_watch *w = &watch;
-	bool late;
-
-	w->running = NULL;
-	late = w->late;
-	w->late = false;
-	w->limit_ms = 0;
-	if (!before->running)
-		w->holder = NULL; /* who ran it goes on holding */
-	if (before->running)
-		resume(w, before);
-	return late;
-}
-
 bool
 lua_watch_is_late(void)
 {
-	return watch.late;
+	return lua_watch_here.late;
 }

@@ -12,10 +12,31 @@
  * another, or asks lua_watch_check(). */
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <lua.h>
 
 enum { LUA_WATCH_TICK_MS = 10 };
+
+/* The thread's own; its signal handler reads and writes it in between, which
+ * is why it is volatile. */
+struct lua_watch {
+	lua_State *volatile running; /* NULL: none */
+	volatile uint32_t ticks;     /* since it was entered */
+	volatile uint32_t limit_ms;
+	volatile bool late;
+	bool ready;
+	bool by_hook;
+	bool has_timer;
+	uint64_t started_ns; /* by_hook: the thread's CPU time */
+	timer_t timer;
+	/* Which C function holds the home; NULL: none does by itself. */
+	lua_State *holder;
+	const void *holder_call;
+};
+/* Reached from a signal handler: no lazy allocation of thread-local memory. */
+extern _Thread_local struct lua_watch lua_watch_here
+	__attribute__((tls_model("initial-exec")));
 
 /* What was being watched, to go back to: one handler may run another. */
 struct lua_watch_mark {
@@ -30,11 +51,42 @@ int lua_watch_thread_init(void);
 void lua_watch_thread_deinit(void);
 
 /* @L starts to run and may do so for @limit_ms of CPU time; 0: for ever. */
-void lua_watch_enter(
+void lua_watch_enter_rest(
 	struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms);
+static inline void
+lua_watch_enter(struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms)
+{
+	struct lua_watch *w = &lua_watch_here;
+
+	before->running = w->running;
+	if (before->running || !w->ready || w->by_hook) {
+		lua_watch_enter_rest(before, L, limit_ms);
+		return;
+	}
+	w->ticks = 0;
+	w->limit_ms = limit_ms;
+	w->late = false;
+	w->running = L;
+}
 /* True: it has had more than that, so it has failed, whatever it made of the
  * errors raised in it. */
-bool lua_watch_leave(const struct lua_watch_mark *before);
+void lua_watch_leave_rest(const struct lua_watch_mark *before);
+static inline bool
+lua_watch_leave(const struct lua_watch_mark *before)
+{
+	struct lua_watch *w = &lua_watch_here;
+	bool late;
+
+	w->running = NULL;
+	late = w->late;
+	w->late = false;
+	w->limit_ms = 0;
+	if (before->running)
+		lua_watch_leave_rest(before);
+	else
+		w->holder = NULL; /* who ran it goes on holding */
+	return late;
+}
 /* What runs now is late. An error raised by the hook travels with hooks off,
  * until it is caught: nothing of the script may be run meanwhile. */
 bool lua_watch_is_late(void);

@@ -1,5 +1,6 @@
 -- lua-pingpong-alias: event k is handled by pong if k is even, else by ping.
 -- Each event carries its number.
+local assert, post, tointeger = assert, eventd.post, math.tointeger
 local peer = eventd.params.peer
 local n = math.tointeger(eventd.params.n)
 local expected = 0
@@ -11,11 +12,11 @@ function M.pingpong()
 	call = eventd.defer()
 	expected = 1
 	start = eventd.monotonic()
-	assert(eventd.post(peer, "event", 0))
+	assert(post(peer, "event", 0))
 end
 
 function M.event(data)
-	local number = math.tointeger(data)
+	local number = tointeger(data)
 	if number ~= expected then
 		error("event " .. data .. " came instead of " .. expected)
 	end
@@ -24,7 +25,7 @@ function M.event(data)
 		local ns = (eventd.monotonic() - start) * 1e9
 		eventd.reply(call, ("ns_per_event %.6g ns\n"):format(ns / n))
 	else
-		assert(eventd.post(peer, "event", number + 1))
+		assert(post(peer, "event", number + 1))
 	end
 end
 
