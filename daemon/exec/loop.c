@@ -10,7 +10,11 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
+#include "exec/leader.h"
+
+_Thread_local struct loop *loop_here;
 
 #ifndef TFD_TIMER_CANCEL_ON_SET
 #define TFD_TIMER_CANCEL_ON_SET (1 << 1)
@@ -159,7 +163,7 @@ loop_turn(struct loop *l)
 	set_busy(l, more);
 	arm_timer(l);
 	atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
-	l->shares = l->sched.n_away > 0;
+	l->shares = l->sched.n_away > 0 || l->busy_ns;
 	if (l->shares || atomic_load_explicit(&l->stop, memory_order_relaxed))
 		uv_stop(&l->uv);
 }
@@ -206,8 +210,8 @@ loop_hold(struct sched *s)
 static bool
 is_wanted(struct loop *l)
 {
-	return l->sched.run_head || l->flush_head || l->touched ||
-	       sched_next_ns(&l->sched) < l->timer_ns;
+	arm_timer(l);
+	return l->sched.run_head || l->flush_head || l->touched || l->busy;
 }
 
 static void
@@ -225,11 +229,52 @@ loop_drop(struct sched *s)
 	baton_drop(&l->baton);
 }
 
+enum { VAIN_MAX = 8 }; /* after so many an idle loop sleeps at once */
+
+/* Look for what comes, without a sleep that somebody would have to end: true if
+ * something did. A loop with nothing to do gives it up soon. */
+static bool
+look_busily(struct loop *l, struct pollfd *fd)
+{
+	uint64_t from = clock_now(l->sched.kernel->clock);
+
+	if (l->n_vain >= VAIN_MAX)
+		return false;
+	do {
+		if (poll(fd, 1, 0) > 0)
+			return true;
+		for (int i = 0; i < 16; i++)
+			word_pause();
+	} while (clock_now(l->sched.kernel->clock) - from < l->busy_ns);
+	l->n_vain++;
+	return false;
+}
+
+/* It was idle for no longer than it may look: then looking pays again. */
+static void
+sleep_in_poll(struct loop *l, int timeout)
+{
+	struct pollfd fd = {.fd = uv_backend_fd(&l->uv), .events = POLLIN};
+	uint64_t from;
+
+	if (!l->busy_ns) {
+		poll(&fd, 1, timeout);
+		return;
+	}
+	if (look_busily(l, &fd)) {
+		l->n_vain = 0;
+		return;
+	}
+	from = clock_now(l->sched.kernel->clock);
+	poll(&fd, 1, timeout);
+	if (clock_now(l->sched.kernel->clock) - from < l->busy_ns)
+		l->n_vain = 0;
+}
+
 /* Sleep without the baton, until something comes that libuv waits for. */
 static void
 nap(struct loop *l)
 {
-	struct pollfd fd = {.fd = uv_backend_fd(&l->uv), .events = POLLIN};
 	int timeout;
 
 	uv_update_time(&l->uv);
@@ -238,24 +283,49 @@ nap(struct loop *l)
 		return;
 	l->naps = true;
 	baton_drop(&l->baton);
-	poll(&fd, 1, timeout);
+	sleep_in_poll(l, timeout);
 	baton_take(&l->baton);
 	l->naps = l->touched = false;
 }
 
-/* One turn, and a nap if there is nothing more to do. */
-static void
+/* Somebody else goes on with the loop, if there is somebody: as a sleeping one
+ * if there is nothing more to do, so that who runs what there was may write the
+ * answer by itself. */
+static struct away *
+pass_on(struct loop *l)
+{
+	struct pool *p = TAKE(l->leads);
+	struct pool_thread *next;
+	struct away *a = leader_pass(l, p, &next);
+
+	if (!a)
+		return NULL;
+	l->naps = !l->busy && !l->flush_head && sched_sleep(&l->sched);
+	loop_here = NULL;
+	baton_drop(&l->baton);
+	leader_follow(next, l);
+	return a;
+}
+
+/* One turn, and a nap if there is nothing more to do. What it is to run that is
+ * not the loop any more, or NULL. */
+static struct away *
 step(struct loop *l)
 {
+	struct away *a;
+
 	uv_run(&l->uv, UV_RUN_NOWAIT);
 	if (atomic_load_explicit(&l->stop, memory_order_relaxed))
-		return;
+		return NULL;
+	if (l->leads && (a = pass_on(l)))
+		return a;
 	if (baton_is_wanted(&l->baton))
 		baton_offer(&l->baton);
 	if (l->busy || l->flush_head || !sched_sleep(&l->sched))
-		return;
+		return NULL;
 	nap(l);
 	sched_awake(&l->sched);
+	return NULL;
 }
 
 /* ---- life ------------------------------------------------------------ */
@@ -344,6 +414,8 @@ free_buffers(struct loop *l)
 		close(l->clock_fd);
 	free(l->read_buffer);
 	l->read_buffer = NULL;
+	free(l->member);
+	l->member = NULL;
 }
 
 int
@@ -376,21 +448,40 @@ loop_init(struct loop *l, struct kernel *k, unsigned index)
 	return 0;
 }
 
-void
-loop_run(struct loop *l)
+struct away *
+loop_lead(struct loop *l, struct pool *p)
 {
+	struct away *a = NULL;
+
 	baton_take(&l->baton);
+	loop_here = l;
+	l->naps = l->touched = false;
+	l->leads = p;
 	sched_awake(&l->sched);
 	loop_turn(l); /* what was injected before, and the first timer */
-	while (!atomic_load(&l->stop)) {
+	while (!a && !atomic_load(&l->stop)) {
 		if (l->shares)
-			step(l);
+			a = step(l);
 		else
 			uv_run(&l->uv, UV_RUN_DEFAULT);
 	}
+	if (a)
+		return a;
+	loop_here = NULL;
 	epoch_offline(&l->sched.reader);
 	l->naps = true; /* what still comes home from elsewhere is its own */
 	baton_drop(&l->baton);
+	leader_end(l);
+	return NULL;
+}
+
+void
+loop_run(struct loop *l)
+{
+	struct away *a = loop_lead(l, NULL);
+
+	if (a)
+		leader_join(l, a);
 }
 
 static void *

@@ -17,7 +17,11 @@
 #include <uv.h>
 
 #include "exec/baton.h"
+#include "kernel/away.h"
 #include "kernel/sched.h"
+
+struct pool;
+struct pool_thread;
 
 /* Something to do at the end of the turn, once however often asked. */
 struct loop_flush {
@@ -43,6 +47,12 @@ struct loop {
 	bool naps;         /* it does so now */
 	bool touched;      /* its handles were changed meanwhile */
 	struct baton baton;
+	uint64_t busy_ns; /* that it looks for work before it sleeps */
+	uint32_t n_vain;  /* times in a row that it did so in vain */
+	/* Whether some pool's threads take turns to run it, see leader.h. */
+	struct pool *leads;         /* it has work for a leader of that pool */
+	struct pool_thread *member; /* its first thread, once that has led */
+	_Atomic bool ended;         /* nobody runs it any more */
 	_Atomic bool stop;
 	_Atomic uint64_t turns; /* for the watchdog: it turns */
 	struct loop_flush *flush_head, **flush_tail;
@@ -61,8 +71,15 @@ int loop_init(struct loop *l, struct kernel *k, unsigned index);
  * the kernel. Handles that others left open are logged (a bug) and closed.
  * Negative errno if some stay open. Nothing if loop_init() has failed. */
 int loop_deinit(struct loop *l);
-/* Run in the calling thread until loop_stop(). */
+/* Run in the calling thread until loop_stop(). If leaders run it (leader.h) that
+ * thread is one of them. */
 void loop_run(struct loop *l);
+/* The same for as long as the calling thread leads: until loop_stop(), or until
+ * there is an event for it to run, which is returned. @p: which pool's it is, or
+ * NULL. */
+struct away *loop_lead(struct loop *l, struct pool *p);
+/* The loop that the calling thread runs just now, or NULL. */
+extern _Thread_local struct loop *loop_here;
 /* Run in a thread of its own; loop_join() waits for its end. */
 int loop_start(struct loop *l);
 void loop_join(struct loop *l);

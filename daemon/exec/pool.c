@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "exec/baton.h"
+#include "exec/leader.h"
+#include "exec/loop.h"
 #include "kernel/sched.h"
 
 const char *const pool_type_words[] = {
@@ -45,8 +48,8 @@ pop_idle(struct pool *p)
 }
 
 /* It is on the stack no more. One that still looks needs no system call. */
-static void
-rouse(struct pool_thread *t)
+void
+pool_rouse(struct pool_thread *t)
 {
 	if (atomic_exchange(&t->word, WORD_WOKEN) == WORD_SLEEPS)
 		word_wake(&t->word, 1);
@@ -73,8 +76,8 @@ wait_for_word(struct pool_thread *t)
 
 /* ---- the queue, under the lock ------------------------------------- */
 
-static void
-push_job(struct pool *p, struct away *a)
+void
+pool_put(struct pool *p, struct away *a)
 {
 	a->next = NULL;
 	if (p->head)
@@ -86,8 +89,8 @@ push_job(struct pool *p, struct away *a)
 		p->most_queued = p->n_queued;
 }
 
-static struct away *
-pop_job(struct pool *p)
+struct away *
+pool_take(struct pool *p)
 {
 	struct away *a = p->head;
 
@@ -100,15 +103,22 @@ pop_job(struct pool *p)
 
 /* ---- a thread ------------------------------------------------------ */
 
-/* What it runs next; NULL: the pool ends. */
+static bool
+is_over(const struct pool_thread *t)
+{
+	return t->own ? atomic_load(&t->own->ended) : t->pool->stop;
+}
+
+/* What it runs next; NULL: nothing more, or a loop. */
 static struct away *
 next_job(struct pool_thread *t)
 {
 	struct pool *p = t->pool;
-	struct away *a;
+	struct away *a = NULL;
 
 	pthread_mutex_lock(&p->lock);
-	while (!(a = t->job ? t->job : pop_job(p)) && !p->stop) {
+	while (!t->leads && !(a = t->job ? t->job : pool_take(p)) &&
+		!is_over(t)) {
 		push_idle(p, t);
 		pthread_mutex_unlock(&p->lock);
 		wait_for_word(t);
@@ -119,20 +129,36 @@ next_job(struct pool_thread *t)
 	return a;
 }
 
+void
+pool_serve(struct pool_thread *t)
+{
+	for (;;) {
+		struct away *a = next_job(t);
+		struct loop *l = TAKE(t->leads);
+
+		if (!a && l)
+			a = leader_lead(t, l);
+		else if (!a)
+			return;
+		if (!a)
+			continue;
+		atomic_store_explicit(&t->runs, a, memory_order_relaxed);
+		away_run(a);
+		atomic_store_explicit(&t->runs, NULL, memory_order_relaxed);
+	}
+}
+
 static void *
 thread_main(void *arg)
 {
 	struct pool_thread *t = arg;
 	struct pool *p = t->pool;
-	struct away *a;
 
 	if (p->thread_init)
 		p->thread_init();
-	while ((a = next_job(t))) {
-		atomic_store_explicit(&t->runs, a, memory_order_relaxed);
-		away_run(a);
-		atomic_store_explicit(&t->runs, NULL, memory_order_relaxed);
-	}
+	while (atomic_load(&t->word) == WORD_SLEEPS)
+		word_wait(&t->word, WORD_SLEEPS, 0);
+	pool_serve(t);
 	if (p->thread_deinit)
 		p->thread_deinit();
 	atomic_store(&t->ended, true);
@@ -141,17 +167,19 @@ thread_main(void *arg)
 	return NULL;
 }
 
-/* One more, if there may be: it looks into the queue first of all. */
-static void
-thread_add(struct pool *p)
+/* One more, if there may be: it looks into the queue first of all, or waits to
+ * be roused. */
+static struct pool_thread *
+thread_add(struct pool *p, enum pool_word word)
 {
 	struct pool_thread *t = &p->threads[p->n_threads];
 	pthread_attr_t attr;
 	int r;
 
 	if (p->n_threads == p->n_max)
-		return;
+		return NULL;
 	t->pool = p;
+	atomic_store(&t->word, word);
 	pthread_attr_init(&attr);
 	if (p->has_cpus)
 		pthread_attr_setaffinity_np(&attr, sizeof(p->cpus), &p->cpus);
@@ -161,6 +189,29 @@ thread_add(struct pool *p)
 		p->n_threads++;
 	else if (!p->n_threads)
 		log_err("pool.no-thread", "pool=\"%s\" errno=%d", p->name, r);
+	return r ? NULL : t;
+}
+
+struct pool_thread *
+pool_follower(struct pool *p)
+{
+	struct pool_thread *t = pop_idle(p);
+
+	p->n_woken += t != NULL;
+	return t ? t : thread_add(p, WORD_SLEEPS);
+}
+
+bool
+pool_unidle(struct pool *p, struct pool_thread *t)
+{
+	for (struct pool_thread **i = &p->idle; *i; i = &(*i)->next) {
+		if (*i != t)
+			continue;
+		*i = t->next;
+		p->n_idle--;
+		return true;
+	}
+	return false;
 }
 
 /* ---- handing out --------------------------------------------------- */
@@ -179,14 +230,14 @@ worker_hand(struct executor *x, struct away *a)
 	struct pool_thread *t;
 
 	pthread_mutex_lock(&p->lock);
-	push_job(p, a);
+	pool_put(p, a);
 	t = pop_idle(p);
 	if (!t)
-		thread_add(p);
+		thread_add(p, WORD_LOOKS);
 	p->n_woken += t != NULL;
 	pthread_mutex_unlock(&p->lock);
 	if (t)
-		rouse(t);
+		pool_rouse(t);
 }
 
 /* One idle thread is given it. */
@@ -202,18 +253,18 @@ threadpool_hand(struct executor *x, struct away *a)
 		t->job = a;
 		p->n_woken++;
 	} else {
-		push_job(p, a);
-		thread_add(p);
+		pool_put(p, a);
+		thread_add(p, WORD_LOOKS);
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (t)
-		rouse(t);
+		pool_rouse(t);
 }
 
 static const struct executor_ops pool_ops[] = {
 	[POOL_WORKER] = {.name = "worker", .hand = worker_hand},
 	[POOL_THREADPOOL] = {.name = "threadpool", .hand = threadpool_hand},
-	[POOL_LEADER] = {.name = "leader", .hand = worker_hand},
+	[POOL_LEADER] = {.name = "leader", .hand = leader_hand},
 };
 
 /* ---- life ---------------------------------------------------------- */
@@ -282,7 +333,7 @@ pool_stop(struct pool *p, uint32_t ms)
 	pthread_mutex_lock(&p->lock);
 	p->stop = true;
 	while ((idle = pop_idle(p)))
-		rouse(idle);
+		pool_rouse(idle);
 	pthread_mutex_unlock(&p->lock);
 	await_ends(p, ms);
 	for (uint32_t i = 0; i < p->n_threads; i++) {
@@ -316,7 +367,7 @@ pool_look(struct pool *p, struct pool_state *state)
 	pthread_mutex_lock(&p->lock);
 	*state = (struct pool_state){
 		.n_threads = p->n_threads,
-		.n_busy = p->n_threads - p->n_idle,
+		.n_busy = p->n_threads + p->n_guests - p->n_idle,
 		.n_queued = p->n_queued,
 		.most_queued = p->most_queued,
 		.n_woken = p->n_woken,

@@ -7,7 +7,7 @@
  *               the next
  *   threadpool  a runnable session is given to one particular idle thread,
  *               which is the one that is woken
- *   leader      see leader.h
+ *   leader      threads take turns to run the loops, see leader.h
  *
  * Any thread, unless said otherwise. */
 #include <pthread.h>
@@ -18,6 +18,8 @@
 
 #include "kernel/away.h"
 #include "kernel/kernel.h"
+
+struct loop;
 
 enum pool_type { POOL_WORKER, POOL_THREADPOOL, POOL_LEADER };
 extern const char *const pool_type_words[]; /* by enum pool_type; NULL ends */
@@ -41,7 +43,9 @@ struct pool_init {
 struct pool_thread {
 	struct pool *pool;
 	struct pool_thread *next; /* idle ones */
-	struct away *job;         /* threadpool: given to it */
+	struct away *job;         /* threadpool, leader: given to it */
+	struct loop *leads;       /* leader: a loop to go on with */
+	struct loop *own;         /* leader: whose first thread it is */
 	_Atomic(struct away *) runs;
 	_Atomic uint32_t word; /* enum pool_word */
 	_Atomic bool ended;
@@ -65,6 +69,7 @@ struct pool {
 	uint32_t n_threads;          /* that were made */
 	struct pool_thread *idle;    /* last in, first out: its cache is warm */
 	uint32_t n_idle;
+	uint32_t n_guests;        /* leader: threads that are loops' own */
 	struct away *head, *tail; /* in wait for a thread */
 	uint32_t n_queued, most_queued;
 	uint64_t n_woken; /* how often a sleeping thread was woken */
@@ -85,3 +90,17 @@ struct pool *pool_new(const struct pool_init *init);
 unsigned pool_stop(struct pool *p, uint32_t ms);
 struct pool *pool_free(struct pool *p); /* after pool_stop() */
 void pool_look(struct pool *p, struct pool_state *state);
+
+/* ---- for the folder's own files --------------------------------------- */
+
+/* Do what there is to do until the pool ends, or the loop that @t owns. */
+void pool_serve(struct pool_thread *t);
+/* Under the lock: an idle thread, or a new one which waits for pool_rouse();
+ * NULL: all are busy. */
+struct pool_thread *pool_follower(struct pool *p);
+void pool_rouse(struct pool_thread *t);
+/* Under the lock: the next that waits, or NULL. */
+struct away *pool_take(struct pool *p);
+/* Under the lock. Once it is not idle any more: pool_rouse() it. */
+bool pool_unidle(struct pool *p, struct pool_thread *t);
+void pool_put(struct pool *p, struct away *a);
