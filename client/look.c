@@ -316,6 +316,18 @@ evd_session_exit(const struct evd_session *s)
 	return session_pb(s)->exit;
 }
 
+const char *
+evd_session_executor(const struct evd_session *s)
+{
+	return session_pb(s)->executor;
+}
+
+bool
+evd_session_is_away(const struct evd_session *s)
+{
+	return session_pb(s)->away;
+}
+
 uint32_t
 evd_session_starts(const struct evd_session *s)
 {
@@ -520,6 +532,36 @@ evd_daemon_loop(const struct evd_daemon *d, size_t i, int value)
 		return loop->late_p99_ns;
 	case EVD_LOOP_LATE_MAX:
 		return loop->late_max_ns;
+	default: /* of a later version */
+		return 0;
+	}
+}
+
+const char *
+evd_daemon_pool_name(const struct evd_daemon *d, size_t i)
+{
+	return i < daemon_pb(d)->n_pool ? daemon_pb(d)->pool[i]->name : NULL;
+}
+
+uint64_t
+evd_daemon_pool(const struct evd_daemon *d, size_t i, int value)
+{
+	const Eventd__V1__PoolInfo *pool;
+
+	if (i >= daemon_pb(d)->n_pool)
+		return 0;
+	pool = daemon_pb(d)->pool[i];
+	switch (value) {
+	case EVD_POOL_THREADS:
+		return pool->threads;
+	case EVD_POOL_BUSY:
+		return pool->busy;
+	case EVD_POOL_QUEUED:
+		return pool->queued;
+	case EVD_POOL_SESSIONS:
+		return pool->sessions;
+	case EVD_POOL_RUNS:
+		return pool->runs;
 	default: /* of a later version */
 		return 0;
 	}

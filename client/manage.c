@@ -84,6 +84,26 @@ evd_changes_free(struct evd_changes *ch)
 }
 
 int
+evd_set_executor(struct evd *c, const char *alias, const char *executor)
+{
+	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
+	Eventd__V1__SetExecutor set = EVENTD__V1__SET_EXECUTOR__INIT;
+	int r;
+
+	EVD_CHECK(c);
+	r = evd__alias_check(c, alias);
+	if (!r)
+		r = evd__alias_check(c, executor);
+	if (r)
+		return r;
+	set.alias = (char *)(uintptr_t)alias;
+	set.executor = (char *)(uintptr_t)executor;
+	request.verb_case = EVENTD__V1__REQUEST__VERB_SET_EXECUTOR;
+	request.set_executor = &set;
+	return evd__request(c, &request, 0, NULL);
+}
+
+int
 evd_restart(struct evd *c, const char *alias)
 {
 	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;

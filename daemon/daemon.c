@@ -579,7 +579,7 @@ pools_free(struct daemon *d)
 }
 
 static int
-loops_init(struct daemon *d)
+loops_init(struct daemon *d, uint64_t busy_ns)
 {
 	int r = 0;
 
@@ -595,6 +595,7 @@ loops_init(struct daemon *d)
 		struct loop *l = &d->loops[d->n_made];
 
 		r = loop_init(l, &d->kernel, d->n_made);
+		l->busy_ns = busy_ns;
 		if (!r)
 			r = net_init(&d->nets[d->n_made], l, &d->server);
 	}
@@ -705,7 +706,7 @@ daemon_init(struct daemon *d, const struct config_source *source,
 		r = pools_init(d, config);
 	}
 	if (!r) {
-		r = loops_init(d);
+		r = loops_init(d, config->busy_us * NS_PER_US);
 	}
 	if (!r) {
 		durable_begin(&d->durable, d->loops, d->n_loops);

@@ -74,6 +74,8 @@ action(enum complete complete)
 		return "(list show requeue purge)";
 	case COMPLETE_POLICY:
 		return "(show explain)";
+	case COMPLETE_SESSION:
+		return "(executor)";
 	case COMPLETE_FILE:
 		return "_files";
 	case COMPLETE_VALUES:

@@ -81,6 +81,8 @@ write_life(struct json *j, const struct evd_session *s)
 	if (evd_session_parent(s))
 		json_id(j, "parent", evd_session_parent(s));
 	json_uint(j, "children", evd_session_children(s));
+	json_string(j, "executor", evd_session_executor(s));
+	json_bool(j, "away", evd_session_is_away(s));
 	json_uint(j, "watches", evd_session_watches(s));
 	json_uint(j, "watchers", evd_session_watchers(s));
 	json_uint(j, "links", evd_session_links(s));

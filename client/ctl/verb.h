@@ -17,6 +17,7 @@ enum complete {
 	COMPLETE_QUEUE,  /* what eventctl queue can do */
 	COMPLETE_DEAD,
 	COMPLETE_POLICY,
+	COMPLETE_SESSION,
 };
 
 enum option_id {
@@ -98,6 +99,7 @@ enum option_id {
 	OPT_MAX_BYTES,
 	OPT_LINK,
 	OPT_TIE,
+	OPT_PROBE,
 	N_OPTIONS,
 };
 
@@ -162,6 +164,7 @@ int verb_reload(struct ctl *ctl);
 int verb_restart(struct ctl *ctl);
 int verb_spawn(struct ctl *ctl);
 int verb_stop(struct ctl *ctl);
+int verb_session(struct ctl *ctl);
 int verb_tree(struct ctl *ctl);
 int verb_ping(struct ctl *ctl);
 int verb_profile(struct ctl *ctl);

@@ -247,6 +247,9 @@ print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 	print_age(ctl, evd_session_age(s));
 	print_field(ctl, "Session", "%" PRIu64 ", kind %s, loop %" PRIu32,
 		evd_session_id(s), evd_session_kind(s), evd_session_loop(s));
+	if (strcmp(evd_session_executor(s), "loop") != 0)
+		print_field(ctl, "Executor", "%s%s", evd_session_executor(s),
+			evd_session_is_away(s) ? ", a thread runs it" : "");
 	print_aliases(ctl, s);
 	print_family(ctl, s);
 	print_ties(ctl, s);
@@ -341,6 +344,44 @@ batching_json(struct json *j, const struct evd_daemon *d)
 	json_array_end(j);
 }
 
+/* Those that have been used. */
+static void
+print_pools(struct ctl *ctl, const struct evd_daemon *d)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = evd_daemon_pool_name(d, i)); i++)
+		print_field(ctl, i ? "" : "Pools",
+			"%s: %" PRIu64 " threads, %" PRIu64 " busy, %" PRIu64
+			" sessions, %" PRIu64 " of them wait, %" PRIu64 " runs",
+			name, evd_daemon_pool(d, i, EVD_POOL_THREADS),
+			evd_daemon_pool(d, i, EVD_POOL_BUSY),
+			evd_daemon_pool(d, i, EVD_POOL_SESSIONS),
+			evd_daemon_pool(d, i, EVD_POOL_QUEUED),
+			evd_daemon_pool(d, i, EVD_POOL_RUNS));
+}
+
+static void
+write_pools(struct json *j, const struct evd_daemon *d)
+{
+	const char *name;
+
+	json_array(j, "pools");
+	for (size_t i = 0; (name = evd_daemon_pool_name(d, i)); i++) {
+		json_object(j, NULL);
+		json_string(j, "name", name);
+		json_uint(
+			j, "threads", evd_daemon_pool(d, i, EVD_POOL_THREADS));
+		json_uint(j, "busy", evd_daemon_pool(d, i, EVD_POOL_BUSY));
+		json_uint(j, "queued", evd_daemon_pool(d, i, EVD_POOL_QUEUED));
+		json_uint(j, "sessions",
+			evd_daemon_pool(d, i, EVD_POOL_SESSIONS));
+		json_uint(j, "runs", evd_daemon_pool(d, i, EVD_POOL_RUNS));
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
 static void
 print_loops(struct ctl *ctl, const struct evd_daemon *d)
 {
@@ -353,6 +394,7 @@ print_loops(struct ctl *ctl, const struct evd_daemon *d)
 			evd_daemon_loop(d, i, EVD_LOOP_RUNNABLE),
 			evd_daemon_loop(d, i, EVD_LOOP_QUEUED),
 			evd_daemon_loop(d, i, EVD_LOOP_TIMERS));
+	print_pools(ctl, d);
 	print_field(ctl, "Budget", "%" PRIu32 " events, %" PRIu32 " a turn%s",
 		evd_daemon_budget(d), evd_daemon_turn_budget(d),
 		evd_daemon_profile(d) ? "; profiling is on" : "");
@@ -366,6 +408,7 @@ daemon_json(struct json *j, const struct evd_daemon *d)
 	json_string(j, "state", evd_daemon_state(d));
 	json_uint(j, "pid", evd_daemon_pid(d));
 	json_time(j, "started", evd_daemon_started_ns(d));
+	write_pools(j, d);
 	json_uint(j, "loops", evd_daemon_loops(d));
 	json_uint(j, "sessions", evd_daemon_sessions(d));
 	json_uint(j, "failed", evd_daemon_failed(d));

@@ -91,6 +91,9 @@ const struct option_spec option_specs[N_OPTIONS] = {
 		"bytes that it holds (default 4194304)", NULL, 0},
 	[OPT_LINK] = {"link", 0, NULL,
 		"the sessions fail if this program dies before them", NULL, 0},
+	[OPT_PROBE] = {"probe", 0, "EVENT",
+		"call EVENT before and after, and tell how long that took",
+		NULL, 0},
 	[OPT_TIE] = {"tie", 0, NULL,
 		"wait until it ends; it ends with this program at the latest",
 		NULL, 0},
@@ -458,6 +461,19 @@ const struct verb verbs[] = {
 		verb_stop,
 	},
 	{
+		"session",
+		"executor ALIAS NAME",
+		"say who runs a session's handlers",
+		"NAME is loop, or a pool of eventd.conf. Order is kept, and\n"
+		"one event is handled at a time all the while. With --probe\n"
+		"the session is called --count times (100) before and after.\n",
+		{OPT_PROBE, OPT_MOST},
+		3,
+		3,
+		{COMPLETE_SESSION, COMPLETE_ALIAS},
+		verb_session,
+	},
+	{
 		"tree",
 		"",
 		"show sessions below their parents and groups",
@@ -577,6 +593,8 @@ complete_words(enum complete how)
 		return "list show requeue purge";
 	case COMPLETE_POLICY:
 		return "show explain";
+	case COMPLETE_SESSION:
+		return "executor";
 	case COMPLETE_NOTHING:
 	case COMPLETE_ALIAS:
 	case COMPLETE_FILE:

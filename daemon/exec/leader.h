@@ -13,8 +13,8 @@ struct loop;
 
 /* executor_ops.hand(). */
 void leader_hand(struct executor *x, struct away *a);
-/* What the thread that leads @l is to run itself, while @next leads; NULL: there
- * is nothing, or nobody. */
+/* What the thread that leads @l is to run itself, while @next leads; NULL:
+ * there is nothing, or nobody. */
 struct away *leader_pass(
 	struct loop *l, struct pool *p, struct pool_thread **next);
 /* @next goes on with @l. */

@@ -71,12 +71,12 @@ int loop_init(struct loop *l, struct kernel *k, unsigned index);
  * the kernel. Handles that others left open are logged (a bug) and closed.
  * Negative errno if some stay open. Nothing if loop_init() has failed. */
 int loop_deinit(struct loop *l);
-/* Run in the calling thread until loop_stop(). If leaders run it (leader.h) that
- * thread is one of them. */
+/* Run in the calling thread until loop_stop(). If leaders run it (leader.h)
+ * that thread is one of them. */
 void loop_run(struct loop *l);
 /* The same for as long as the calling thread leads: until loop_stop(), or until
- * there is an event for it to run, which is returned. @p: which pool's it is, or
- * NULL. */
+ * there is an event for it to run, which is returned. @p: which pool's it is,
+ * or NULL. */
 struct away *loop_lead(struct loop *l, struct pool *p);
 /* The loop that the calling thread runs just now, or NULL. */
 extern _Thread_local struct loop *loop_here;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "exec/pool.h"
 #include "kernel/alias.h"
 #include "kernel/aside.h"
 #include "kernel/kin.h"
@@ -75,7 +76,10 @@ put_life(struct gather *g, Eventd__V1__SessionInfo *info,
 		info->group = gather_string(g, spec->group);
 	if (spec->name)
 		info->name = gather_string(g, spec->name);
-	return info->group && info->name;
+	info->away = away_is_out(t);
+	info->executor = gather_string(
+		g, session_executor(t) ? session_executor(t)->name : "loop");
+	return info->group && info->name && info->executor;
 }
 
 static bool
@@ -439,6 +443,44 @@ daemon_finish(struct gather *g)
 }
 
 static bool
+put_pool(struct gather *g, Eventd__V1__PoolInfo *out, struct executor *x)
+{
+	struct pool_state state;
+
+	eventd__v1__pool_info__init(out);
+	pool_look(container_of(x, struct pool, executor), &state);
+	out->name = gather_string(g, x->name);
+	out->type = (char *)x->ops->name;
+	out->threads = state.n_threads;
+	out->busy = state.n_busy;
+	out->queued = state.n_queued;
+	out->sessions = state.n_sessions;
+	out->runs = state.n_runs;
+	return out->name;
+}
+
+/* Those that have been used. */
+static bool
+make_pools(struct gather *g, Eventd__V1__DaemonInfo *d)
+{
+	const struct kernel *k = g->home->kernel;
+
+	d->pool = gather_alloc(g, (k->n_executors + 1) * sizeof(d->pool[0]));
+	for (unsigned i = 0; d->pool && i < k->n_executors; i++) {
+		struct executor *x = k->executors[i];
+		Eventd__V1__PoolInfo *out;
+
+		if (!atomic_load(&x->n_sessions) && !atomic_load(&x->n_runs))
+			continue;
+		out = gather_alloc(g, sizeof(*out));
+		if (!out || !put_pool(g, out, x))
+			return false;
+		d->pool[d->n_pool++] = out;
+	}
+	return d->pool;
+}
+
+static bool
 make_loops(struct gather *g, Eventd__V1__DaemonInfo *d)
 {
 	unsigned n = g->home->kernel->n_scheds;
@@ -467,7 +509,8 @@ status_of_daemon(struct gather *g)
 	report->daemon->counters = counters_of(g, &none);
 	g->visit = daemon_visit;
 	g->finish = daemon_finish;
-	return report->daemon->counters && make_loops(g, report->daemon);
+	return report->daemon->counters && make_loops(g, report->daemon) &&
+	       make_pools(g, report->daemon);
 }
 
 static void

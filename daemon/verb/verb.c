@@ -128,6 +128,7 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 		ROW(PROFILE, verb_profile),
 		ROW(SPAWN, verb_spawn),
 		ROW(STOP, verb_stop),
+		ROW(SET_EXECUTOR, verb_set_executor),
 		ROW(QUEUE_PEEK, verb_queue_peek),
 		ROW(QUEUE_PAUSE, verb_queue_pause),
 		ROW(QUEUE_RESUME, verb_queue_resume),

@@ -120,6 +120,7 @@ void verb_policy(struct peer *p, const Eventd__V1__Request *r);
 void verb_policy_explain(struct peer *p, const Eventd__V1__Request *r);
 void verb_profile(struct peer *p, const Eventd__V1__Request *r);
 void verb_spawn(struct peer *p, const Eventd__V1__Request *r);
+void verb_set_executor(struct peer *p, const Eventd__V1__Request *r);
 void verb_stop(struct peer *p, const Eventd__V1__Request *r);
 void verb_ping(struct peer *p, const Eventd__V1__Request *r);
 void verb_queue_peek(struct peer *p, const Eventd__V1__Request *r);

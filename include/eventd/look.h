@@ -123,6 +123,10 @@ EVD_API uint64_t evd_session_children(const struct evd_session *s);
  * "unreferenced"; "" if it never did. */
 EVD_API const char *evd_session_exit(const struct evd_session *s);
 /* How often its state was made. */
+/* Who runs its handlers: "loop", or a pool's name. */
+EVD_API const char *evd_session_executor(const struct evd_session *s);
+/* A thread of that pool runs one now. */
+EVD_API bool evd_session_is_away(const struct evd_session *s);
 EVD_API uint32_t evd_session_starts(const struct evd_session *s);
 /* Its group or, of a group, its own name; "" if none. */
 EVD_API const char *evd_session_group(const struct evd_session *s);
@@ -185,6 +189,17 @@ enum evd_loop_value {
 };
 /* Of loop @i, from 0; 0 past the last. */
 EVD_API uint64_t evd_daemon_loop(
+	const struct evd_daemon *d, size_t i, int value);
+enum evd_pool_value {
+	EVD_POOL_THREADS = 0,  /* that have been made */
+	EVD_POOL_BUSY = 1,     /* of those, now */
+	EVD_POOL_QUEUED = 2,   /* now: sessions that wait for a thread */
+	EVD_POOL_SESSIONS = 3, /* whose executor it is */
+	EVD_POOL_RUNS = 4,     /* events and replies, ever */
+};
+/* Pool @i that has been used, from 0; NULL, 0 past the last. */
+EVD_API const char *evd_daemon_pool_name(const struct evd_daemon *d, size_t i);
+EVD_API uint64_t evd_daemon_pool(
 	const struct evd_daemon *d, size_t i, int value);
 /* One of EVD_LOOP_LATE_*, of all loops together. */
 EVD_API uint64_t evd_daemon_late(const struct evd_daemon *d, int value);
@@ -338,6 +353,14 @@ EVD_API struct evd_changes *evd_changes_free(struct evd_changes *ch);
 /* Start a failed or backing-off session now, with a fresh budget.
  * Return: 0, or -ENOENT, -EINVAL and the errors above. */
 EVD_API int evd_restart(struct evd *c, const char *alias);
+
+/* Have the handlers of a session run by a pool of the daemon from now on, or by
+ * "loop". Nothing is lost, doubled or overtaken by that; an event that is being
+ * handled is handled where it is.
+ * Return: 0, or -ENOENT, -EINVAL (no such executor), -EOPNOTSUPP (its kind is
+ * run by its loop alone) and the errors above. */
+EVD_API int evd_set_executor(
+	struct evd *c, const char *alias, const char *executor);
 
 /* Zero it, then set @size and one of the paths, which are absolute and of the
  * daemon's host. */
