@@ -184,6 +184,8 @@ config_life_digest(uint64_t digest, const struct session_spec *spec)
 	digest = config_digest_number(digest, spec->durable);
 	for (size_t i = 0; i < spec->n_after; i++)
 		digest = config_digest_string(digest, spec->after[i]);
+	digest = config_digest_number(digest, spec->lease_ms);
+	digest = config_digest_number(digest, spec->retry_ms);
 	digest = config_digest_string(digest, spec->group);
 	digest = config_digest_number(digest, (uint64_t)spec->order);
 	return config_digest_number(digest, spec->strategy);

@@ -467,6 +467,8 @@ static const struct config_key keys[] = {
 	KEY("Session", "After", config_set_after, .repeats = true),
 	KEY("Session", "Strategy", set_word, FIELD(strategy, 0, 0),
 		.words = strategy_words),
+	KEY("Mailbox", "Lease", set_span, FIELD(lease_ms, 0, DAY_MS)),
+	KEY("Mailbox", "RetryDelay", set_span, FIELD(retry_ms, 0, DAY_MS)),
 	KEY("Mailbox", "Durable", set_word, FIELD(durable, 0, 0),
 		.words = no_yes),
 	KEY("Mailbox", "MaxAttempts", set_count, FIELD(max_attempts, 1, 255)),

@@ -72,6 +72,8 @@ struct session_spec {
 	char *water_alias;     /* who is told of them; NULL: itself */
 	char *dead_letter;     /* alias that gets copies; NULL: none does */
 	uint32_t durable;      /* Durable=: it is in the store as well */
+	uint64_t lease_ms; /* Lease=: of a delivery to a client; 0: no end */
+	uint64_t retry_ms; /* RetryDelay=: before it is tried again */
 	uint32_t max_attempts; /* crashes that one event may cause; 0: one */
 	/* [Session] */
 	enum restart_mode restart;

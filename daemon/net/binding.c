@@ -106,10 +106,10 @@ client_run(struct session *s, struct msg *m)
 		return SESSION_HELD;
 	if (m->event == notice_gap)
 		return tell_gap(b, m) ? SESSION_DONE : SESSION_HELD;
-	if (!deliver(b, m))
+	if (!lease_reserve(&b->lease) || !deliver(b, m))
 		return SESSION_HELD;
 	msg_uncall(m); /* answered through the handle */
-	lease_add(&b->lease, m);
+	lease_add(&b->lease, m, 0);
 	return SESSION_LEASED;
 }
 
@@ -310,6 +310,7 @@ binding_free(struct binding *b)
 	while ((m = msg_queue_pop(&b->pending)))
 		copy_drop(s, m);
 	msg_free(&s->pool, b->farewell);
+	lease_deinit(&b->lease);
 	free(b);
 }
 
@@ -533,6 +534,91 @@ binding_unbind(struct peer *p, uint64_t id, uint64_t number)
 		verb_refuse(p, id, EVD_STATUS_OK, text);
 	} else {
 		unbind_mail(c, id, c->bindings[i]);
+	}
+}
+
+/* ---- one delivery ------------------------------------------------------- */
+
+static const char not_held[] =
+	"it is not held: it was settled, or its lease has ended";
+
+/* args: the connection, the token, the delivery, the time in ms + 1 or 0 for
+ * none, and whether it is given back */
+static bool
+one_visit(struct gather *g, struct sched *s)
+{
+	struct session *t = session_find(s->kernel, g->only);
+	bool done = false;
+
+	if (t && atomic_load(&t->home) == s && t->ops == &mailslot_ops)
+		done = g->args[4] ? mailslot_give_back(t, g->args[0],
+					    g->args[1], g->args[2], g->args[3])
+				  : mailslot_extend(t, g->args[0], g->args[1],
+					    g->args[2], g->args[3] - 1);
+	if (!done) {
+		g->status = EVD_STATUS_NOT_FOUND;
+		snprintf(g->text, sizeof(g->text), "%s", not_held);
+	}
+	return false;
+}
+
+static void
+one_of_mail(struct conn *c, uint64_t id, const struct binding *b,
+	const struct delivery_change *change)
+{
+	struct gather *g = gather_new(&c->peer, id);
+
+	if (!g)
+		return;
+	g->only = b->slot;
+	g->args[0] = c->session->id;
+	g->args[1] = b->token;
+	g->args[2] = change->delivery;
+	g->args[3] = change->timed ? (uint64_t)change->ms + 1 : 0;
+	g->args[4] = change->give_back;
+	g->visit = one_visit;
+	gather_start(g, &c->loop->sched);
+}
+
+/* Of a mailbox that goes with its client: it rests nowhere. */
+static void
+one_of_own(struct conn *c, uint64_t id, struct binding *b,
+	const struct delivery_change *change)
+{
+	struct msg *m;
+
+	if (!change->give_back || change->ms) {
+		verb_refuse(&c->peer, id, EVD_STATUS_UNSUPPORTED,
+			"only the mailbox of a session file (Kind=client) has "
+			"leases and lets events rest");
+		return;
+	}
+	m = lease_take(&b->lease, change->delivery);
+	if (!m) {
+		verb_refuse(&c->peer, id, EVD_STATUS_NOT_FOUND, not_held);
+		return;
+	}
+	session_return(b->session, m);
+	session_wake(b->session);
+	verb_refuse(&c->peer, id, EVD_STATUS_OK, "");
+}
+
+void
+binding_change(
+	struct peer *p, uint64_t id, const struct delivery_change *change)
+{
+	struct conn *c = container_of(p, struct conn, peer);
+	uint32_t i = binding_index(c, change->binding);
+	char text[VERB_TEXT_MAX];
+
+	if (i == UINT32_MAX) {
+		snprintf(text, sizeof(text), "no binding %" PRIu64,
+			change->binding);
+		verb_refuse(p, id, EVD_STATUS_NOT_FOUND, text);
+	} else if (c->bindings[i]->session) {
+		one_of_own(c, id, c->bindings[i], change);
+	} else {
+		one_of_mail(c, id, c->bindings[i], change);
 	}
 }
 

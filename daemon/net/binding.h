@@ -42,6 +42,8 @@ struct binding {
 /* The verbs of verb.h. */
 void binding_bind(struct peer *p, uint64_t id, const Eventd__V1__Bind *bind);
 void binding_unbind(struct peer *p, uint64_t id, uint64_t number);
+void binding_change(
+	struct peer *p, uint64_t id, const struct delivery_change *change);
 /* The client has handled deliveries up to @upto; false: it cannot have. */
 bool binding_settle(struct conn *c, uint64_t number, uint64_t upto);
 /* The socket takes output again. */

@@ -278,6 +278,7 @@ static const struct peer_ops conn_peer_ops = {
 	.resolve = conn_resolve,
 	.bind = binding_bind,
 	.unbind = binding_unbind,
+	.change = binding_change,
 };
 
 static void conn_on_flush(struct loop_flush *flush);

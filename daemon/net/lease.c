@@ -1,32 +1,118 @@
 #include "net/lease.h"
 
+#include <stdlib.h>
+
+#include "base/fault.h"
 #include "kernel/session.h"
+
+enum { ROOM_MIN = 16 };
+
+void
+lease_deinit(struct lease *l)
+{
+	free(l->ring);
+	l->ring = NULL;
+	l->room = 0;
+}
+
+const struct msg *
+lease_first(const struct lease *l)
+{
+	for (uint64_t n = l->settled + 1; l->n_held && n <= l->delivered; n++)
+		if (lease_at(l, n)->msg)
+			return lease_at(l, n)->msg;
+	return NULL;
+}
+
+bool
+lease_reserve(struct lease *l)
+{
+	uint32_t room = l->room ? l->room * 2 : ROOM_MIN;
+	struct lease grown = *l;
+
+	if (l->delivered - l->settled < l->room)
+		return true;
+	grown.ring =
+		FAULT(lease_reserve) ? NULL : calloc(room, sizeof(*grown.ring));
+	if (!grown.ring)
+		return false;
+	grown.room = room;
+	for (uint64_t n = l->settled + 1; n <= l->delivered; n++)
+		*lease_at(&grown, n) = *lease_at(l, n);
+	free(l->ring);
+	*l = grown;
+	return true;
+}
+
+struct msg *
+lease_take(struct lease *l, uint64_t number)
+{
+	struct msg *m;
+
+	if (number <= l->settled || number > l->delivered)
+		return NULL;
+	m = lease_at(l, number)->msg;
+	if (!m)
+		return NULL;
+	lease_at(l, number)->msg = NULL;
+	l->n_held--;
+	l->size -= msg_charge(m);
+	return m;
+}
 
 void
 lease_settle(struct lease *l, struct session *s, uint64_t upto)
 {
 	while (l->settled < upto) {
-		struct msg *m = msg_queue_pop(&l->held);
+		struct msg *m = lease_take(l, l->settled + 1);
 
 		l->settled++;
-		l->size -= msg_charge(m);
-		session_done(s, m, 0);
+		if (m)
+			session_done(s, m, 0);
 	}
+}
+
+bool
+lease_extend(struct lease *l, uint64_t number, uint64_t end_ns)
+{
+	if (number <= l->settled || number > l->delivered ||
+		!lease_at(l, number)->msg)
+		return false;
+	lease_at(l, number)->end_ns = end_ns;
+	return true;
+}
+
+uint64_t
+lease_ended(const struct lease *l, uint64_t now_ns, uint64_t *next_ns)
+{
+	*next_ns = UINT64_MAX;
+	for (uint64_t n = l->settled + 1; l->n_held && n <= l->delivered; n++) {
+		const struct lease_held *held = lease_at(l, n);
+
+		if (!held->msg || !held->end_ns)
+			continue;
+		if (held->end_ns <= now_ns)
+			return n;
+		if (held->end_ns < *next_ns)
+			*next_ns = held->end_ns;
+	}
+	return 0;
 }
 
 void
 lease_end(struct lease *l, struct session *s, int status)
 {
-	struct msg *m;
+	while (l->settled < l->delivered) {
+		struct msg *m = lease_take(l, l->settled + 1);
 
-	while ((m = msg_queue_pop(&l->held)))
-		session_done(s, m, status);
-	l->settled = l->delivered;
-	l->size = 0;
+		l->settled++;
+		if (m)
+			session_done(s, m, status);
+	}
 }
 
-static bool
-was_tried_enough(const struct session *s, const struct msg *m)
+bool
+lease_is_last(const struct session *s, const struct msg *m)
 {
 	uint32_t most = s->spec ? s->spec->max_attempts : 0;
 
@@ -37,22 +123,18 @@ void
 lease_return(struct lease *l, struct session *s, bool died)
 {
 	struct msg_queue poison = {NULL};
-	struct msg *newest = NULL, *m;
+	struct msg *m;
 
-	while ((m = msg_queue_pop(&l->held))) {
-		if (died && was_tried_enough(s, m)) {
-			msg_queue_push(&poison, m);
+	for (uint64_t n = l->delivered; n > l->settled; n--) {
+		m = lease_take(l, n);
+		if (!m)
 			continue;
-		}
-		msg_link(m, newest);
-		newest = m;
-	}
-	while ((m = newest)) {
-		newest = msg_next(m);
-		session_return(s, m);
+		if (died && lease_is_last(s, m))
+			msg_queue_push(&poison, m);
+		else
+			session_return(s, m);
 	}
 	l->settled = l->delivered;
-	l->size = 0;
 	while ((m = msg_queue_pop(&poison)))
 		session_done(s, m, EVD_STATUS_POISON);
 }

@@ -30,6 +30,8 @@ enum mail_note {
 			   * client has died */
 };
 
+struct resting;
+
 /* A client that wants the events; all that its side knows. */
 struct consumer_init {
 	uint64_t conn;  /* session of the connection */
@@ -58,8 +60,11 @@ struct consumer {
 
 struct mailslot {
 	struct session *session;
-	struct list consumers; /* at most one as yet */
-	struct list waiting;   /* to be the next, in order */
+	struct list consumers;   /* at most one as yet */
+	struct list waiting;     /* to be the next, in order */
+	struct resting *resting; /* given back for a while, first due first */
+	uint64_t wake_ns; /* something ends then, monotonic; 0: nothing does */
+	uint64_t wake_call;
 };
 
 extern const struct session_ops mailslot_ops;
@@ -84,5 +89,12 @@ int mailslot_attach(struct session *t, const struct consumer_init *init,
  * for what was tried MaxAttempts= times. Nothing if it is not there. */
 void mailslot_detach(
 	struct session *t, uint64_t conn, uint64_t token, bool died);
+/* A consumer gives delivery @number back: it comes again after @delay_ms - 1, or
+ * if that is 0 after RetryDelay=; or extends its lease to @lease_ms from now,
+ * UINT64_MAX: to Lease=. False: it does not hold it. */
+bool mailslot_give_back(struct session *t, uint64_t conn, uint64_t token,
+	uint64_t number, uint64_t delay_ms);
+bool mailslot_extend(struct session *t, uint64_t conn, uint64_t token,
+	uint64_t number, uint64_t lease_ms);
 /* Who consumes, or NULL; good until this thread does anything else. */
 const struct consumer_init *mailslot_consumer(const struct session *t);

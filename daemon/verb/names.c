@@ -49,3 +49,28 @@ verb_unbind(struct peer *p, const Eventd__V1__Request *r)
 {
 	p->ops->unbind(p, r->id, r->unbind->binding);
 }
+
+void
+verb_give_back(struct peer *p, const Eventd__V1__Request *r)
+{
+	const Eventd__V1__GiveBack *g = r->give_back;
+	struct delivery_change change = {.binding = g->binding,
+		.delivery = g->delivery,
+		.ms = g->delay_ms,
+		.timed = g->delayed,
+		.give_back = true};
+
+	p->ops->change(p, r->id, &change);
+}
+
+void
+verb_extend(struct peer *p, const Eventd__V1__Request *r)
+{
+	const Eventd__V1__Extend *e = r->extend;
+	struct delivery_change change = {.binding = e->binding,
+		.delivery = e->delivery,
+		.ms = e->lease_ms,
+		.timed = e->lease_ms > 0};
+
+	p->ops->change(p, r->id, &change);
+}

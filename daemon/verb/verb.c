@@ -106,6 +106,8 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 		ROW(RESOLVE, verb_resolve),
 		ROW(BIND, verb_bind),
 		ROW(UNBIND, verb_unbind),
+		ROW(GIVE_BACK, verb_give_back),
+		ROW(EXTEND, verb_extend),
 		ROW(WAIT, verb_wait),
 		ROW(WATCH, verb_watch),
 		ROW(UNWATCH, verb_unwatch),

@@ -18,6 +18,14 @@ struct peer;
 struct peer_face;
 struct will;
 
+/* What a consumer wants of one delivery that it holds. */
+struct delivery_change {
+	uint64_t binding, delivery;
+	uint32_t ms;    /* until it comes again, or its lease ends */
+	bool timed;     /* else as the session file says */
+	bool give_back; /* else its lease is extended */
+};
+
 /* What only a connection can do. All on its loop's thread. */
 struct peer_ops {
 	/* Send @response, which is borrowed. */
@@ -28,6 +36,8 @@ struct peer_ops {
 	/* Answer request @id, at once or later. */
 	void (*bind)(struct peer *p, uint64_t id, const Eventd__V1__Bind *bind);
 	void (*unbind)(struct peer *p, uint64_t id, uint64_t binding);
+	void (*change)(struct peer *p, uint64_t id,
+		const struct delivery_change *change);
 	/* The client behind a session of this loop; false: there is none. */
 	bool (*behind)(struct session *s, struct peer_face *face);
 	/* The rights of a client of this loop whose process is @pid; NULL. */
@@ -100,6 +110,8 @@ int peer_deny(struct peer *p, enum right right, const char *alias,
 void verb_resolve(struct peer *p, const Eventd__V1__Request *r);
 void verb_bind(struct peer *p, const Eventd__V1__Request *r);
 void verb_unbind(struct peer *p, const Eventd__V1__Request *r);
+void verb_give_back(struct peer *p, const Eventd__V1__Request *r);
+void verb_extend(struct peer *p, const Eventd__V1__Request *r);
 void verb_wait(struct peer *p, const Eventd__V1__Request *r);
 void verb_watch(struct peer *p, const Eventd__V1__Request *r);
 void verb_unwatch(struct peer *p, const Eventd__V1__Request *r);

@@ -132,6 +132,32 @@ EVD_API int evd_dead_purge_matching(struct evd *c,
 	const struct evd_dead_filter *filter, uint64_t after,
 	struct evd_dead_result *result);
 
+/* ---- one delivery ------------------------------------------------------ */
+
+/**
+ * evd_give_back() - a delivery is not handled: it comes again
+ * @event:    of evd_next(), not settled
+ * @delay_ms: milliseconds until then; -1: as RetryDelay= of its session says
+ *
+ * Waits for the daemon's answer. It comes again with evd_event_attempt() one
+ * higher; after MaxAttempts= it is a dead letter.
+ *
+ * Return: 0, or -EINVAL (not a delivery), -ESRCH (it was settled, or its lease
+ * has ended), -EPIPE (the connection it came by is lost), -EOPNOTSUPP (a delay,
+ * for a mailbox without a session file), and the errors of requests.
+ */
+EVD_API int evd_give_back(
+	struct evd *c, const struct evd_event *event, int delay_ms);
+
+/**
+ * evd_extend() - a delivery is held for longer
+ * @lease_ms: milliseconds from now; 0: as Lease= of its session says
+ *
+ * Return: as evd_give_back().
+ */
+EVD_API int evd_extend(
+	struct evd *c, const struct evd_event *event, uint32_t lease_ms);
+
 #ifdef __cplusplus
 }
 #endif
