@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "kernel/await.h"
+#include "kernel/journal.h"
 #include "kernel/sched.h"
 
 struct aside *
@@ -176,6 +177,40 @@ window_ns(const struct sched *s)
 	return (uint64_t)s->kernel->limits.dedup_ms * NS_PER_MS;
 }
 
+/* Those that were accepted too long ago. */
+static void
+expire_keys(struct sched *s, struct session *t, struct aside *aside)
+{
+	const struct dedup_entry *entry;
+
+	while ((entry = dedup_expired(&aside->keys, s->now_ns, window_ns(s)))) {
+		if (entry->size && t->journal)
+			journal_drop_key(t, entry->key, entry->size);
+		dedup_drop_oldest(&aside->keys);
+	}
+}
+
+bool
+aside_restore_key(struct sched *s, struct session *t, const char *key,
+	uint8_t size, uint64_t since_ns)
+{
+	uint64_t wall = sched_wall_ns(s);
+	uint64_t age = wall > since_ns ? wall - since_ns : 0;
+	struct aside *aside = age < window_ns(s) ? aside_of(t) : NULL;
+	struct dedup_entry *entry;
+
+	if (!aside || aside->keys.n >= s->kernel->limits.max_keys)
+		return false;
+	if (dedup_find(&aside->keys, s->kernel->aliases.key, key, size))
+		return true;
+	if (dedup_add(&aside->keys, s->kernel->aliases.key, key, size,
+		    s->now_ns > age ? s->now_ns - age : 0))
+		return false;
+	entry = dedup_find(&aside->keys, s->kernel->aliases.key, key, size);
+	entry->pending = false;
+	return true;
+}
+
 bool
 aside_is_known(struct sched *s, struct session *t, struct msg *m)
 {
@@ -185,7 +220,7 @@ aside_is_known(struct sched *s, struct session *t, struct msg *m)
 
 	if (!aside || (m->flags & MSG_ADMITTED))
 		return false;
-	dedup_expire(&aside->keys, s->now_ns, window_ns(s));
+	expire_keys(s, t, aside);
 	known = dedup_find(&aside->keys, s->kernel->aliases.key, extra->key,
 		extra->key_size);
 	if (!known)
@@ -228,11 +263,19 @@ aside_admitted(struct sched *s, struct session *t, struct msg *m)
 	aside = aside_of(t);
 	if (!aside)
 		return; /* out of memory: a repetition is not known as one */
-	if (aside->keys.n >= s->kernel->limits.max_keys)
+	if (aside->keys.n >= s->kernel->limits.max_keys) {
+		const struct dedup_entry *oldest = dedup_oldest(&aside->keys);
+
+		if (oldest->size && t->journal)
+			journal_drop_key(t, oldest->key, oldest->size);
 		waiting = dedup_drop_oldest(&aside->keys);
+	}
 	if (!dedup_add(&aside->keys, s->kernel->aliases.key, extra->key,
-		    extra->key_size, s->now_ns))
+		    extra->key_size, s->now_ns)) {
 		extra->key_home = t->id;
+		if (t->journal)
+			journal_note_key(t, extra->key, extra->key_size);
+	}
 	settle_waiting(s, &waiting, EVD_STATUS_LIMIT, text);
 }
 
@@ -257,8 +300,11 @@ aside_ended(struct sched *s, const struct msg *m, int status, const char *text)
 	entry->pending = false;
 	waiting = entry->waiting;
 	entry->waiting.head = NULL;
-	if (status) /* who tries again means it */
+	if (status) { /* who tries again means it */
+		if (t->journal)
+			journal_drop_key(t, extra->key, extra->key_size);
 		dedup_forget(&aside->keys, entry);
+	}
 	settle_waiting(s, &waiting, status, text);
 }
 

@@ -26,6 +26,10 @@ bool aside_end_parked(struct sched *s, struct session *t);
 bool aside_drop_expired(struct sched *s, struct session *t);
 /* @m, with an extra, repeats a post by its key: it is consumed. */
 bool aside_is_known(struct sched *s, struct session *t, struct msg *m);
+/* A key that was accepted at @since_ns, wall clock, is known; false: that was
+ * too long ago, or there are too many. */
+bool aside_restore_key(struct sched *s, struct session *t, const char *key,
+	uint8_t size, uint64_t since_ns);
 /* @m, with an extra, has been admitted: note its key. */
 void aside_admitted(struct sched *s, struct session *t, struct msg *m);
 /* @m, with an extra, ends with @status: so do the posts that repeat it. */

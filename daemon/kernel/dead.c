@@ -144,8 +144,8 @@ send_copy(struct sched *s, const struct session *owner, const struct dead *d,
 
 /* ---- keeping ------------------------------------------------------------- */
 
-static struct dead *
-letter_new(const char *alias, const char *text)
+struct dead *
+dead_letter_new(const char *alias, const char *text)
 {
 	size_t alias_size = strnlen(alias, ALIAS_MAX);
 	size_t text_size = strnlen(text, TEXT_MAX);
@@ -182,7 +182,7 @@ dead_new(struct sched *s, const struct session *owner, const struct msg *m,
 		alias = owner ? session_name(owner) : "";
 	if (!*alias && s->leaving)
 		alias = s->leaving;
-	d = letter_new(alias, end->text ? end->text : "");
+	d = dead_letter_new(alias, end->text ? end->text : "");
 	if (!d)
 		return NULL;
 	d->time_ns = clock_wall(s->kernel->clock);
@@ -231,6 +231,7 @@ make_room(struct sched *s)
 				most = i;
 		d = l->queues[most].head;
 		unlink_first(l, (enum dead_reason)most);
+		dead_unstore(s, d);
 		letter_free(s, d);
 		l->forgotten++;
 	}
@@ -273,6 +274,8 @@ dead_keep(struct sched *s, struct dead *d, struct msg *m)
 		msg_wide(m)->level = 0;
 	}
 	d->msg = m;
+	if (!d->no)
+		dead_store(s, d);
 	d->id = (++s->dead.total << 6) | s->index;
 	letter_link(s, d);
 	make_room(s);
@@ -358,6 +361,7 @@ void
 dead_drop(struct sched *s, struct dead *d)
 {
 	letter_unlink(s, d);
+	dead_unstore(s, d);
 	letter_free(s, d);
 }
 
@@ -373,6 +377,7 @@ dead_requeue(struct sched *s, struct dead *d, uint64_t to)
 	m->attempt = 0;
 	r = sched_post(s, m);
 	if (!r) {
+		dead_unstore(s, d);
 		free(d);
 		return 0;
 	}

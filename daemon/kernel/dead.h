@@ -15,6 +15,7 @@ struct dead {
 	uint64_t id;       /* of the letter, rising on one scheduler */
 	uint64_t time_ns;  /* wall clock */
 	uint64_t session;  /* it was for; 0: none */
+	uint64_t no;       /* in the store; 0: it is not there */
 	int status;
 	uint8_t reason; /* enum dead_reason */
 	uint8_t alias_size;
@@ -53,9 +54,18 @@ struct dead *dead_new(struct sched *s, const struct session *owner,
 	const struct msg *m, const struct dead_end *end);
 /* Keep @m with it. Both are taken over. */
 void dead_keep(struct sched *s, struct dead *d, struct msg *m);
+/* A letter of the durable mailbox of @t, as it was stored under @no. */
+void dead_restore(struct sched *s, struct session *t, uint64_t no,
+	const uint8_t *data, size_t size);
 /* A post by name that nobody could be given. Takes @m; its poster is told by
  * the caller, who may count it. */
 void dead_no_alias(struct sched *s, struct msg *m, const char *alias);
+
+/* For dead_store.c: a letter without an event; NULL: out of memory. Those of
+ * durable mailboxes are in the store as well. */
+struct dead *dead_letter_new(const char *alias, const char *text);
+void dead_store(struct sched *s, struct dead *d);
+void dead_unstore(struct sched *s, struct dead *d);
 
 /* The first letter with a greater id than @after, of @reason or, if that is
  * DEAD_NONE, any; NULL: there is none. */

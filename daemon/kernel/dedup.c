@@ -129,15 +129,20 @@ dedup_drop_oldest(struct dedup *d)
 	return waiting;
 }
 
+const struct dedup_entry *
+dedup_expired(const struct dedup *d, uint64_t now_ns, uint64_t window_ns)
+{
+	const struct dedup_entry *entry = d->n ? &d->ring[d->oldest] : NULL;
+
+	if (!entry || entry->pending ||
+		(entry->size && now_ns - entry->since_ns < window_ns))
+		return NULL;
+	return entry;
+}
+
 void
 dedup_expire(struct dedup *d, uint64_t now_ns, uint64_t window_ns)
 {
-	while (d->n) {
-		const struct dedup_entry *entry = &d->ring[d->oldest];
-
-		if (entry->pending ||
-			(entry->size && now_ns - entry->since_ns < window_ns))
-			return;
+	while (dedup_expired(d, now_ns, window_ns))
 		dedup_drop_oldest(d);
-	}
 }

@@ -26,6 +26,9 @@ struct dedup {
 void dedup_deinit(struct dedup *d); /* nobody waits */
 /* Forget those accepted @window_ns ago whose events have ended. */
 void dedup_expire(struct dedup *d, uint64_t now_ns, uint64_t window_ns);
+/* The oldest, if it is such a one; or NULL. */
+const struct dedup_entry *dedup_expired(
+	const struct dedup *d, uint64_t now_ns, uint64_t window_ns);
 /* NULL: not known. @seed is the hash's. */
 struct dedup_entry *dedup_find(
 	struct dedup *d, const uint64_t seed[2], const char *key, uint8_t size);
@@ -33,5 +36,11 @@ struct dedup_entry *dedup_find(
 int dedup_add(struct dedup *d, const uint64_t seed[2], const char *key,
 	uint8_t size, uint64_t now_ns);
 void dedup_forget(struct dedup *d, struct dedup_entry *entry);
+/* There is one. */
+static inline const struct dedup_entry *
+dedup_oldest(const struct dedup *d)
+{
+	return &d->ring[d->oldest];
+}
 /* To make room: who waited for it. There is one. */
 struct msg_queue dedup_drop_oldest(struct dedup *d);

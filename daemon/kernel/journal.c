@@ -109,6 +109,7 @@ journal_new(struct session *t, struct store_box *box)
 	j->store = j->sched->kernel->store;
 	j->box = box;
 	list_init(&j->batches);
+	j->sides_end = &j->sides;
 	j->retry.type = TIMER_JOURNAL;
 	for (unsigned i = 0; i < LANES; i++) {
 		j->lanes[i].unread = true;
@@ -160,12 +161,15 @@ journal_open(struct session *t, const char *name)
 	t->box_bits |= BOX_DURABLE;
 	take_over(j);
 	journal_load(j);
+	journal_read_rest(j);
 	return 0;
 }
 
 void
 journal_unref(struct journal *j)
 {
+	struct side_write *side;
+
 	if (j->session || j->n_jobs || j->n_loads || j->dirty ||
 		j->lanes[LANE_URGENT].first || j->lanes[LANE_NORMAL].first)
 		return;
@@ -173,6 +177,10 @@ journal_unref(struct journal *j)
 		batch_free(container_of(node, struct batch, link));
 	timers_remove(&j->sched->timers, &j->retry);
 	j->store->ops->release(j->store, j->box);
+	while ((side = j->sides)) {
+		j->sides = side->next;
+		free(side);
+	}
 	free(j->told);
 	free(j);
 }
@@ -220,6 +228,16 @@ journal_keep(struct sched *s, struct session *t, struct msg *m)
 	return true;
 }
 
+static void
+drop_early(struct journal *j)
+{
+	struct msg *m;
+
+	while ((m = msg_queue_pop(&j->early)))
+		msg_end(j->sched, NULL, m, MSG_END_REFUSED, EVD_STATUS_DIED,
+			NULL);
+}
+
 void
 journal_close(struct session *t)
 {
@@ -236,6 +254,7 @@ journal_close(struct session *t)
 	s->counters.accepted -= j->n_backlog;
 	t->accepted -= j->n_backlog;
 	j->session = NULL;
+	drop_early(j);
 	drop_waiters(j);
 	LIST_FOREACH (node, &j->batches)
 		batch_release(container_of(node, struct batch, link));
@@ -395,6 +414,12 @@ refuse_or_park(struct sched *s, struct session *t, struct msg *m)
 int
 journal_deliver(struct sched *s, struct session *t, struct msg *m)
 {
+	const struct msg_extra *extra = msg_extra(m);
+
+	if (extra && extra->key_size && !t->journal->keys_known) {
+		msg_queue_push(&t->journal->early, m);
+		return 0;
+	}
 	if ((t->box.n_parked || !has_room(t, m)) && !(m->flags & MSG_ADMITTED))
 		return refuse_or_park(s, t, m);
 	return journal_take(s, t, m);

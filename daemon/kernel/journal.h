@@ -59,6 +59,15 @@ void journal_leased(struct msg *m);
 /* @m, with an extra, is let go without an end: it stays in the store. False:
  * it is in no journal. */
 bool journal_keep(struct sched *s, struct session *t, struct msg *m);
+/* Write a row of STORE_STATE or the like together with what this turn ends and
+ * begins; @data NULL erases it. The key is behind the number of the mailbox. 0
+ * or -ENOMEM. */
+int journal_write(struct session *t, unsigned table, const void *key,
+	size_t key_size, const void *data, size_t size);
+/* The same of an idempotency key that was accepted now, or is forgotten. */
+void journal_note_key(struct session *t, const char *key, uint8_t size);
+void journal_drop_key(struct session *t, const char *key, uint8_t size);
+
 /* Events in the store alone. */
 uint64_t journal_backlog(const struct session *t);
 /* A TIMER_JOURNAL is due. */

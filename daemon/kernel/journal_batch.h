@@ -22,7 +22,7 @@ struct batch {
 	bool safe;      /* ... and has been written */
 	bool erased;    /* nothing of it is in the store any more */
 	bool dirty, marked;
-	uint16_t n_items; /* with the store: jobs that tell of it */
+	uint16_t n_items;    /* with the store: jobs that tell of it */
 	bool aside;          /* damaged: `bytes` go to a table of their own */
 	uint32_t size, room; /* of bytes */
 	uint64_t charge;     /* bytes of the events, as mailboxes count */
@@ -51,6 +51,14 @@ struct lane {
 	bool loading;
 };
 
+/* One more row to be written with the next job. */
+struct side_write {
+	struct side_write *next;
+	struct store_write write;
+	bool of_events;  /* it is of no use if new events cannot be stored */
+	uint8_t bytes[]; /* the key, then the data */
+};
+
 /* A poster to be told when the next job is done. */
 struct told {
 	uint64_t from, seq;
@@ -66,6 +74,10 @@ struct journal {
 	bool dirty;
 	struct lane lanes[LANES];
 	struct batch *dirty_batches;
+	struct side_write *sides, **sides_end;
+	uint32_t n_sides;
+	struct msg_queue early; /* with keys, while keys are being read */
+	bool keys_known;
 	struct told *told;
 	uint32_t n_told, told_room;
 	uint32_t n_jobs;     /* with the store, writing */
@@ -110,6 +122,8 @@ void batch_written(struct batch *b, int status);
 void journal_retry_later(struct journal *j);
 /* @b is not among those to become safe any more. */
 void batch_leave_lane(struct batch *b);
+/* Read the keys and the dead letters of other runs. */
+void journal_read_rest(struct journal *j);
 /* Read on if few events are in memory. */
 void journal_load(struct journal *j);
 static inline bool

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/fault.h"
 #include "kernel/journal_batch.h"
 
@@ -19,6 +20,7 @@ struct item {
 struct write_job {
 	struct store_job job;
 	struct journal *journal;
+	struct side_write *sides;
 	struct told *told;
 	uint32_t n_told;
 	uint32_t n_items;
@@ -85,7 +87,7 @@ write_job_new(struct journal *j)
 	uint8_t *end;
 
 	measure(j, &n, &bytes);
-	n_writes = (size_t)n * 3 + 1;
+	n_writes = (size_t)n * 3 + 1 + j->n_sides;
 	w = FAULT(write_job_new)
 		    ? NULL
 		    : calloc(1, sizeof(*w) + n * sizeof(struct item) +
@@ -219,6 +221,19 @@ add_box(struct write_job *w)
 	};
 }
 
+/* In the order in which they were asked for, so that the last counts. */
+static void
+add_sides(struct write_job *w)
+{
+	struct journal *j = w->journal;
+
+	w->sides = TAKE(j->sides);
+	j->sides_end = &j->sides;
+	j->n_sides = 0;
+	for (const struct side_write *side = w->sides; side; side = side->next)
+		w->job.writes[w->job.n_writes++] = side->write;
+}
+
 static void write_done(struct sched *s, struct store_job *job);
 
 static struct write_job *
@@ -240,6 +255,8 @@ make_job(struct journal *j)
 		b->dirty = false;
 		add_ends(w, b);
 	}
+	adds |= j->sides != NULL;
+	add_sides(w);
 	add_box(w);
 	w->told = j->told;
 	w->n_told = j->n_told;
@@ -304,6 +321,31 @@ item_done(const struct item *item, int status)
 	}
 }
 
+/* They are for ever those of the mailbox: before what was asked for since. */
+static void
+sides_done(struct journal *j, struct write_job *w)
+{
+	struct side_write *side, *kept = NULL, **end = &kept;
+
+	while ((side = w->sides)) {
+		w->sides = side->next;
+		if (!w->job.status || side->of_events) {
+			free(side);
+			continue;
+		}
+		*end = side;
+		end = &side->next;
+		j->n_sides++;
+		journal_retry_later(j);
+	}
+	if (!kept)
+		return;
+	*end = j->sides;
+	if (!j->sides)
+		j->sides_end = end;
+	j->sides = kept;
+}
+
 static void
 tell_all(struct sched *s, const struct write_job *w)
 {
@@ -322,6 +364,7 @@ write_done(struct sched *s, struct store_job *job)
 
 	for (uint32_t i = 0; i < w->n_items; i++)
 		item_done(&w->items[i], job->status);
+	sides_done(j, w);
 	tell_all(s, w);
 	j->n_jobs--;
 	if (!job->status)
@@ -336,7 +379,7 @@ write_done(struct sched *s, struct store_job *job)
 static bool
 has_news(const struct journal *j)
 {
-	if (j->dirty_batches || j->n_told)
+	if (j->dirty_batches || j->n_told || j->sides)
 		return true;
 	for (unsigned i = 0; i < LANES; i++)
 		for (const struct batch *b = j->lanes[i].first; b; b = b->next)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "kernel/dead.h"
 #include "kernel/queue.h"
 
 struct world {
@@ -422,6 +423,97 @@ test_an_interval_writes_only_what_is_left(void **state)
 }
 
 static void
+post_key(struct world *w, const char *event, uint64_t seq, const char *key)
+{
+	struct msg *m = fixture_rich(w->poster->sched, w->box, event);
+
+	msg_set_key(m, key);
+	fixture_send(w->poster, m, seq, MSG_LEVEL_ACCEPTED, MSG_MAY_PARK);
+}
+
+/* A post that is sent again, after a restart too, is accepted once. */
+static void
+test_a_key_is_known_after_a_restart(void **state)
+{
+	struct world *w = *state;
+
+	post_key(w, "a", 1, "k1");
+	fake_store_run(w->f, w->store);
+	assert_int_equal(w->box->n_run, 1);
+	restart(w);
+	post_key(w, "a", 1, "k1");
+	post_key(w, "b", 2, "k2");
+	fake_store_run(w->f, w->store);
+	assert_string_equal(fake_trace(w->box), "start b");
+	assert_string_equal(fake_trace(w->poster), "settled1=ok settled2=ok");
+	assert_int_equal(fake_store_count(w->store, STORE_KEYS), 2);
+}
+
+static void
+test_a_key_is_forgotten_in_time(void **state)
+{
+	struct world *w = *state;
+	uint64_t window = w->f->kernel.limits.dedup_ms;
+
+	post_key(w, "a", 1, "k1");
+	fake_store_run(w->f, w->store);
+	fixture_advance(w->f, window + 1);
+	post_key(w, "b", 2, "k2");
+	fake_store_run(w->f, w->store);
+	assert_int_equal(fake_store_count(w->store, STORE_KEYS), 1);
+}
+
+/* A post that was refused is not known when it is sent again. */
+static void
+test_a_refused_post_leaves_no_key(void **state)
+{
+	struct world *w = *state;
+
+	w->store->status = -ENOSPC;
+	post_key(w, "a", 1, "k1");
+	fake_store_run(w->f, w->store);
+	w->store->status = 0;
+	fixture_advance(w->f, 1000);
+	fake_store_run(w->f, w->store);
+	assert_int_equal(fake_store_count(w->store, STORE_KEYS), 0);
+	post_key(w, "a", 2, "k1");
+	fake_store_run(w->f, w->store);
+	assert_int_equal(w->box->n_run, 1);
+}
+
+static enum session_result
+unhandled(struct fake *fake, struct msg *m)
+{
+	(void)fake, (void)m;
+	return SESSION_UNHANDLED;
+}
+
+static void
+test_a_dead_letter_survives(void **state)
+{
+	struct world *w = *state;
+	struct dead *d;
+
+	w->first = w->box->on_run = unhandled;
+	post(w, "a", 1, MSG_LEVEL_ACCEPTED);
+	fake_store_run(w->f, w->store);
+	assert_int_equal(w->f->scheds[0].dead.n, 1);
+	restart(w);
+	assert_int_equal(w->f->scheds[0].dead.n, 1);
+	d = dead_next(&w->f->scheds[0], 0, DEAD_UNHANDLED);
+	assert_non_null(d);
+	assert_string_equal(d->alias, "box");
+	assert_string_equal(d->msg->event, "a");
+	w->box->on_run = w->first = NULL;
+	assert_int_equal(dead_requeue(&w->f->scheds[0], d, w->box->id), 0);
+	fake_store_run(w->f, w->store);
+	assert_string_equal(fake_trace(w->box), "start a");
+	assert_int_equal(fake_store_count(w->store, STORE_DEAD), 0);
+	restart(w);
+	assert_int_equal(w->f->scheds[0].dead.n, 0);
+}
+
+static void
 test_durable_to_a_volatile_mailbox_is_refused(void **state)
 {
 	struct world *w = *state;
@@ -485,6 +577,10 @@ main(void)
 		TEST(test_bounds_count_what_is_in_the_store),
 		TEST(test_a_flipped_bit_is_told_and_set_aside),
 		TEST(test_an_interval_writes_only_what_is_left),
+		TEST(test_a_key_is_known_after_a_restart),
+		TEST(test_a_key_is_forgotten_in_time),
+		TEST(test_a_refused_post_leaves_no_key),
+		TEST(test_a_dead_letter_survives),
 		TEST(test_durable_to_a_volatile_mailbox_is_refused),
 		TEST(test_a_second_session_cannot_have_the_mailbox),
 		TEST(test_a_call_does_not_wait_for_the_store),

@@ -1,0 +1,194 @@
+/* Rows that a journal writes beside its events, and with them: idempotency keys
+ * and what kinds keep. See journal.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "kernel/aside.h"
+#include "kernel/dead.h"
+#include "kernel/journal_batch.h"
+
+/* ---- rows beside the events ---------------------------------------------- */
+
+static int
+side_add(struct journal *j, const struct store_write *w, bool of_events)
+{
+	struct side_write *side;
+	size_t size = w->data ? w->size : 0;
+	uint8_t key[BATCH_KEY];
+
+	side = FAULT(side_add) ? NULL
+			       : malloc(sizeof(*side) + sizeof(uint64_t) +
+					 w->key_size + size + 1);
+	if (!side)
+		return err_raise(-ENOMEM);
+	side->next = NULL;
+	side->of_events = of_events;
+	side->write = *w;
+	batch_key(key, j, 0, 0);
+	memcpy(side->bytes, key, sizeof(uint64_t));
+	memcpy(side->bytes + sizeof(uint64_t), w->key, w->key_size);
+	side->write.key = side->bytes;
+	side->write.key_size = (uint16_t)(sizeof(uint64_t) + w->key_size);
+	if (w->data) {
+		side->write.data = side->bytes + side->write.key_size;
+		memcpy(side->bytes + side->write.key_size, w->data, size);
+	}
+	*j->sides_end = side;
+	j->sides_end = &side->next;
+	j->n_sides++;
+	journal_touch(j);
+	return 0;
+}
+
+int
+journal_write(struct session *t, unsigned table, const void *key,
+	size_t key_size, const void *data, size_t size)
+{
+	struct store_write w = {.table = (uint8_t)table,
+		.key = key,
+		.key_size = (uint16_t)key_size,
+		.data = data,
+		.size = (uint32_t)size};
+
+	return t->journal ? side_add(t->journal, &w, false) : 0;
+}
+
+/* Without memory it is known for as long as the daemon runs. */
+void
+journal_note_key(struct session *t, const char *key, uint8_t size)
+{
+	uint64_t wall = sched_wall_ns(atomic_load(&t->home));
+	struct store_write w = {.table = STORE_KEYS,
+		.key = key,
+		.key_size = size,
+		.data = &wall,
+		.size = sizeof(wall)};
+
+	if (t->journal)
+		side_add(t->journal, &w, true);
+}
+
+void
+journal_drop_key(struct session *t, const char *key, uint8_t size)
+{
+	journal_write(t, STORE_KEYS, key, size, NULL, 0);
+}
+
+/* ---- keys and dead letters of other runs ---------------------------------------------------------------- */
+
+struct keys_job {
+	struct store_job job;
+	struct store_read read;
+	struct journal *journal;
+};
+
+static void
+take_key(struct journal *j, const struct store_row *row)
+{
+	struct session *t = j->session;
+	const char *key = (const char *)row->key + sizeof(uint64_t);
+	size_t size = row->key_size - sizeof(uint64_t);
+	uint64_t since;
+
+	if (row->size != sizeof(since) || !size || size > MSG_KEY_MAX)
+		return;
+	memcpy(&since, row->data, sizeof(since));
+	if (!aside_restore_key(j->sched, t, key, (uint8_t)size, since))
+		journal_drop_key(t, key, (uint8_t)size);
+}
+
+/* What came meanwhile, and is not known, is new. */
+static void
+keys_are_known(struct sched *s, struct journal *j)
+{
+	uint64_t id = j->session ? atomic_load(&j->session->id) : 0;
+	struct msg *m;
+
+	j->keys_known = true;
+	while (j->session && (m = msg_queue_pop(&j->early))) {
+		m->to = id;
+		if (sched_post(s, m))
+			msg_end(s, j->session, m, MSG_END_REFUSED,
+				EVD_STATUS_FULL, NULL);
+	}
+}
+
+static void
+keys_done(struct sched *s, struct store_job *job)
+{
+	struct keys_job *k = container_of(job, struct keys_job, job);
+	struct journal *j = k->journal;
+
+	j->n_loads--;
+	if (job->status)
+		log_err("store.unreadable",
+			"mailbox=\"%s\" what=keys reason=\"%s\"", j->box->name,
+			strerror(-job->status));
+	for (uint32_t i = 0; j->session && i < k->read.n; i++)
+		take_key(j, &k->read.rows[i]);
+	keys_are_known(s, j);
+	free(k->read.rows);
+	free(k);
+	journal_unref(j);
+}
+
+static void
+dead_done(struct sched *s, struct store_job *job)
+{
+	struct keys_job *k = container_of(job, struct keys_job, job);
+	struct journal *j = k->journal;
+
+	j->n_loads--;
+	for (uint32_t i = 0; j->session && i < k->read.n; i++) {
+		const struct store_row *row = &k->read.rows[i];
+		uint64_t no;
+
+		if (row->key_size != 2 * sizeof(no))
+			continue;
+		memcpy(&no, row->key + sizeof(no), sizeof(no));
+		dead_restore(s, j->session, __builtin_bswap64(no), row->data,
+			row->size);
+	}
+	free(k->read.rows);
+	free(k);
+	journal_unref(j);
+}
+
+/* All rows of @table that are of @j; false: out of memory. */
+static bool
+read_all(struct journal *j, unsigned table, uint32_t max,
+	void (*done)(struct sched *s, struct store_job *job))
+{
+	struct keys_job *k = FAULT(read_keys) ? NULL : calloc(1, sizeof(*k));
+
+	if (!k)
+		return false;
+	k->journal = j;
+	batch_key(k->read.from, j, 0, 0);
+	k->read.from_size = k->read.prefix = sizeof(uint64_t);
+	k->read.table = (uint8_t)table;
+	k->read.also = STORE_TABLES;
+	k->read.max_rows = max;
+	k->read.max_size = j->sched->kernel->limits.dead_bytes;
+	k->job.read = &k->read;
+	k->job.sched = j->sched;
+	k->job.done = done;
+	j->n_loads++;
+	j->store->ops->submit(j->store, &k->job, &k->job);
+	return true;
+}
+
+void
+journal_read_rest(struct journal *j)
+{
+	const struct kernel_limits *limits = &j->sched->kernel->limits;
+
+	if (!read_all(j, STORE_KEYS, limits->max_keys, keys_done))
+		j->keys_known = true;
+	if (limits->dead_letters)
+		read_all(j, STORE_DEAD, limits->dead_letters, dead_done);
+}
