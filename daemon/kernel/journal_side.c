@@ -126,8 +126,8 @@ keys_done(struct sched *s, struct store_job *job)
 	j->n_loads--;
 	if (job->status)
 		log_err("store.unreadable",
-			"mailbox=\"%s\" what=keys reason=\"%s\"", j->box->name,
-			strerror(-job->status));
+			"mailbox=\"%s\" what=keys reason=\"%s\"",
+			j->box->name, strerror(-job->status));
 	for (uint32_t i = 0; j->session && i < k->read.n; i++)
 		take_key(j, &k->read.rows[i]);
 	keys_are_known(s, j);

@@ -40,7 +40,7 @@ on_wake(struct sched *s)
 	(void)s; /* the test looks by itself */
 }
 
-static const struct executor_ops ops = {"test", on_wake};
+static const struct executor_ops ops = {.name = "test", .wake = on_wake};
 
 static int
 setup(void **state)
