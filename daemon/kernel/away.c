@@ -81,7 +81,7 @@ takes_events(const struct session *s, uint8_t was)
 static bool
 take_event(struct sched *sched, struct session *s)
 {
-	struct away *a = s->away;
+	struct away *a = session_away(s);
 	struct msg *m;
 
 	while (!(s->box_bits & BOX_HELD) && (m = mailbox_pop(&s->box))) {
@@ -103,7 +103,7 @@ take_event(struct sched *sched, struct session *s)
 static bool
 take(struct sched *sched, struct session *s)
 {
-	struct away *a = s->away;
+	struct away *a = session_away(s);
 	bool took;
 
 	a->what = AWAY_NOTHING;
@@ -143,7 +143,7 @@ take(struct sched *sched, struct session *s)
 void
 away_out(struct sched *sched, struct session *s)
 {
-	struct away *a = s->away;
+	struct away *a = session_away(s);
 
 	a->was = s->run;
 	if (!take(sched, s))
@@ -246,7 +246,7 @@ catch_up(struct sched *sched, struct session *s, struct away *a)
 static void
 use(struct session *s, struct executor *x)
 {
-	struct away *a = s->away;
+	struct away *a = session_away(s);
 
 	if (a->executor)
 		atomic_fetch_sub_explicit(
@@ -309,7 +309,7 @@ go_on(struct sched *sched, struct session *s, struct away *a)
 	a->was = s->run;
 	a->pinned = a->held = false;
 	a->depth = 0;
-	if (s->journal)
+	if (session_journal(s))
 		journal_ran(sched, s);
 	if (take(sched, s)) { /* it runs: a poster who is told may stop it */
 		s->run = SESSION_AWAY;
@@ -358,7 +358,7 @@ away_run(struct away *a)
 struct executor *
 session_executor(const struct session *s)
 {
-	const struct away *a = s->away;
+	const struct away *a = session_away(s);
 
 	if (!a)
 		return NULL;
@@ -370,22 +370,24 @@ session_set_executor(struct session *s, struct executor *x)
 {
 	struct sched *sched = atomic_load(&s->home);
 
-	if (!s->away && !x)
+	if (!session_away(s) && !x)
 		return 0;
 	if (!s->ops->goes_away ||
 		(x && s->begun && s->ops->stays && s->ops->stays(s)))
 		return AWAY_E_KIND;
-	if (!s->away) {
-		s->away = calloc(1, sizeof(*s->away));
-		if (!s->away)
+	if (!session_away(s)) {
+		if (!session_health(s))
 			return err_raise(-ENOMEM);
-		s->away->session = s;
-		s->away->sched = sched;
+		s->health->away = calloc(1, sizeof(struct away));
+		if (!s->health->away)
+			return err_raise(-ENOMEM);
+		s->health->away->session = s;
+		s->health->away->sched = sched;
 		sched->n_away++;
 	}
 	if (s->run == SESSION_AWAY) {
-		s->away->then = x;
-		s->away->moves = true;
+		s->health->away->then = x;
+		s->health->away->moves = true;
 	} else {
 		use(s, x);
 	}
@@ -410,7 +412,7 @@ away_configure(struct session *s)
 void
 away_free(struct session *s)
 {
-	struct away *a = s->away;
+	struct away *a = session_away(s);
 
 	if (!a)
 		return;
@@ -422,7 +424,7 @@ away_free(struct session *s)
 	spec_unref(a->spec);
 	free(a->fails);
 	free(a);
-	s->away = NULL;
+	s->health->away = NULL;
 }
 
 /* ---- kept for later ------------------------------------------------ */
@@ -430,22 +432,22 @@ away_free(struct session *s)
 void
 away_keep(struct session *s, struct msg *m)
 {
-	msg_queue_push(&s->away->later, m);
+	msg_queue_push(&s->health->away->later, m);
 }
 
 void
 away_keep_failure(struct session *s, char *reason)
 {
-	if (s->away->fails || !reason)
+	if (s->health->away->fails || !reason)
 		free(reason);
 	else
-		s->away->fails = reason;
+		s->health->away->fails = reason;
 }
 
 void
 away_keep_restart(struct session *s, struct session_spec *spec)
 {
-	struct away *a = s->away;
+	struct away *a = session_away(s);
 
 	a->restarts = true;
 	spec_ref(spec);

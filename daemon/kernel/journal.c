@@ -152,12 +152,12 @@ journal_open(struct session *t, const char *name)
 	box = store->ops->hold(store, name, strlen(name));
 	if (!box)
 		return JOURNAL_E_HELD;
-	j = journal_new(t, box);
+	j = session_health(t) ? journal_new(t, box) : NULL;
 	if (!j) {
 		store->ops->release(store, box);
 		return err_raise(-ENOMEM);
 	}
-	t->journal = j;
+	t->health->journal = j;
 	t->box_bits |= BOX_DURABLE;
 	take_over(j);
 	journal_load(j);
@@ -241,11 +241,12 @@ drop_early(struct journal *j)
 void
 journal_close(struct session *t)
 {
-	struct journal *j = TAKE(t->journal);
+	struct journal *j = session_journal(t);
 	struct sched *s;
 
 	if (!j)
 		return;
+	t->health->journal = NULL;
 	s = j->sched;
 	t->box_bits &= (uint8_t)~BOX_DURABLE;
 	t->box.n -= (uint32_t)j->n_backlog;
@@ -266,7 +267,7 @@ journal_close(struct session *t)
 size_t
 journal_memory(const struct session *t)
 {
-	const struct journal *j = t->journal;
+	const struct journal *j = session_journal(t);
 
 	return j ? sizeof(*j) + j->pending_size : 0;
 }
@@ -274,7 +275,7 @@ journal_memory(const struct session *t)
 uint64_t
 journal_backlog(const struct session *t)
 {
-	return t->journal ? t->journal->n_backlog : 0;
+	return session_journal(t) ? session_journal(t)->n_backlog : 0;
 }
 
 /* ---- taking events ------------------------------------------------------- */
@@ -284,7 +285,7 @@ journal_backlog(const struct session *t)
 bool
 journal_wants(const struct session *t, const struct msg *m)
 {
-	const struct journal *j = t->journal;
+	const struct journal *j = session_journal(t);
 
 	return !msg_call(m) || j->n_pending || journal_is_unread(j);
 }
@@ -292,7 +293,7 @@ journal_wants(const struct session *t, const struct msg *m)
 static bool
 has_room(const struct session *t, const struct msg *m)
 {
-	const struct journal *j = t->journal;
+	const struct journal *j = session_journal(t);
 	const struct mailbox *box = &t->box;
 	uint64_t n = (uint64_t)box->n + j->n_pending;
 	uint64_t size = box->size + j->pending_size;
@@ -376,7 +377,7 @@ static void event_safe(struct batch *b, struct msg *m);
 int
 journal_take(struct sched *s, struct session *t, struct msg *m)
 {
-	struct journal *j = t->journal;
+	struct journal *j = session_journal(t);
 	size_t size = record_size(m);
 	struct batch *b = batch_open(
 		j, m->flags & MSG_URGENT ? LANE_URGENT : LANE_NORMAL, size);
@@ -447,8 +448,8 @@ void
 journal_ran(struct sched *s, struct session *t)
 {
 	(void)s;
-	if (journal_is_unread(t->journal))
-		journal_load(t->journal);
+	if (journal_is_unread(session_journal(t)))
+		journal_load(session_journal(t));
 }
 
 /* ---- safe ---------------------------------------------------------------- */

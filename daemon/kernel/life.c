@@ -405,7 +405,7 @@ keep_durable(struct session *s, struct msg *m)
 {
 	const struct msg_extra *extra = msg_extra(m);
 
-	if (!s->journal || !extra || !extra->batch)
+	if (!session_journal(s) || !extra || !extra->batch)
 		return false;
 	if (m->attempt < UINT8_MAX)
 		m->attempt++;

@@ -358,8 +358,8 @@ msg_copy(uint8_t *to, const uint8_t *from, size_t size)
 	memcpy(to + size - sizeof(tail), &tail, sizeof(tail));
 }
 /* The same as msg_new(), plain, without headers, its event static: for the hot
- * path. From @head are id, from, to, event, event_size, handler, flags, and size,
- * which is that of @data. */
+ * path. From @head are id, from, to, event, event_size, handler, flags, and
+ * size, which is that of @data. */
 static inline __attribute__((always_inline)) struct msg *
 msg_new_plain(struct msg_pool *p, const struct msg *head, const void *data)
 {

@@ -291,7 +291,7 @@ drop_oldest(struct sched *s, struct session *t, struct msg *m)
 		drop(s, t, m);
 		return 0;
 	}
-	if (t->journal)
+	if (session_journal(t))
 		return journal_take(s, t, m);
 	mailbox_push(&t->box, m);
 	if (t->run == SESSION_IDLE && !t->queued)

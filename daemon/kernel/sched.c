@@ -441,7 +441,7 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 		if (aside_is_known(s, t, m))
 			return 0;
 		if (msg_level(m) == MSG_LEVEL_DURABLE && (m->flags & MSG_ACK) &&
-			!t->journal)
+			!session_journal(t))
 			return SCHED_E_VOLATILE;
 	}
 	if ((t->box_bits & BOX_DURABLE) && journal_wants(t, m))

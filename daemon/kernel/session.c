@@ -109,7 +109,7 @@ session_admit_parked(struct sched *sched, struct session *s)
 {
 	struct msg *m;
 
-	if (s->journal) {
+	if (session_journal(s)) {
 		journal_admit_parked(sched, s);
 		return;
 	}
@@ -361,7 +361,7 @@ leave_special(struct sched *sched, struct session *s)
 		return;
 	if (s->box_bits & BOX_ABOVE)
 		queue_fall(sched, s);
-	if (s->journal)
+	if (session_journal(s))
 		journal_ran(sched, s);
 	if (s->exiting && (s->stopping || s->run != SESSION_BUSY))
 		life_finish(s);
@@ -482,8 +482,8 @@ session_abandon(struct session *s, struct msg *m, bool crashed)
 void
 session_wake(struct session *s)
 {
-	if (away_is_own(s) && s->away->was == SESSION_ON_HOLD)
-		s->away->was = SESSION_IDLE;
+	if (away_is_own(s) && s->health->away->was == SESSION_ON_HOLD)
+		s->health->away->was = SESSION_IDLE;
 	if (s->run != SESSION_ON_HOLD)
 		return;
 	s->run = SESSION_IDLE;
@@ -569,10 +569,10 @@ session_memory(const struct session *s)
 		size += sizeof(*s->box.rare) + aside_memory(s);
 	if (s->kin)
 		size += kin_memory(s);
-	if (s->away)
-		size += sizeof(*s->away);
+	if (session_away(s))
+		size += sizeof(*session_away(s));
 	if (away_is_out(s))
-		return size + s->away->memory;
+		return size + s->health->away->memory;
 	if (s->begun && s->ops->memory)
 		size += s->ops->memory(s);
 	return size;

@@ -162,6 +162,8 @@ struct session_health {
 	uint32_t restarts;       /* ever */
 	char *reason;            /* of the last failure */
 	struct profile *profile; /* stats/profile's, or NULL */
+	struct journal *journal; /* its durable mailbox, or NULL */
+	struct away *away;       /* NULL: never had an executor */
 	struct counters ends;    /* what is not in struct session */
 };
 
@@ -204,8 +206,6 @@ struct session {
 	struct alias *aliases;         /* through alias.sibling */
 	struct session_health *health; /* or NULL, see session_health() */
 	struct ties *ties;             /* watches and links; NULL: none */
-	struct journal *journal;       /* its durable mailbox, or NULL */
-	struct away *away;             /* NULL: never had an executor */
 	uint64_t started_ns;           /* monotonic, its state */
 	uint32_t starts;               /* of its state, ever */
 	uint32_t leased;               /* events, now */
@@ -217,7 +217,7 @@ struct session {
 	_Atomic uint32_t denied;
 };
 
-_Static_assert(sizeof(struct session) <= 248, "a million of them count");
+_Static_assert(sizeof(struct session) <= 232, "a million of them count");
 
 /**
  * session_new() - make a session on this scheduler and start it
@@ -390,6 +390,16 @@ enum {
 
 /* Made if need be; NULL: out of memory. */
 struct session_health *session_health(struct session *s);
+static inline struct journal *
+session_journal(const struct session *s)
+{
+	return s->health ? s->health->journal : NULL;
+}
+static inline struct away *
+session_away(const struct session *s)
+{
+	return s->health ? s->health->away : NULL;
+}
 /* All that is counted of it. What ended badly while there was no memory to
  * count it is missing here, but not in sched.counters. */
 struct counters session_counters(const struct session *s);

@@ -266,8 +266,7 @@ static void
 add_call(const struct native *n, const struct msg *m, struct evd_message *event)
 {
 	const struct msg_extra *extra = msg_extra(m);
-	uint64_t now =
-		away_here ? away_here->now_ns : native_sched(n)->now_ns;
+	uint64_t now = away_here ? away_here->now_ns : native_sched(n)->now_ns;
 
 	if (extra && extra->re)
 		event->re = extra->re;

@@ -59,7 +59,8 @@ task_main(struct coro *co, void *arg)
 
 	co->arg = &task;
 	n->more->task = &task;
-	n->more->result = task.fn ? call_handler(&task, job->event) : call_start(n);
+	n->more->result =
+		task.fn ? call_handler(&task, job->event) : call_start(n);
 	task.stashed = n->after == NATIVE_STASH;
 	if (n->after == NATIVE_FAIL && !n->more->result)
 		n->more->result = -ENOMEM;
@@ -162,8 +163,8 @@ first(struct native *n, struct coro *co, struct job *job)
 	if (how == STEP_WAITS) {
 		if (!job->m || native_most_waiting(n) <= 1)
 			return SESSION_WAIT;
-		container_of(n->more->tasks.prev, struct native_task, link)->leased =
-			true;
+		container_of(n->more->tasks.prev, struct native_task, link)
+			->leased = true;
 		return SESSION_LEASED;
 	}
 	r = n->more->result;
@@ -355,8 +356,8 @@ native_tasks_end(struct native *n)
 	if (!n->more)
 		return true;
 	while (!list_is_empty(&n->more->tasks))
-		end_one(n,
-			container_of(n->more->tasks.next, struct native_task, link));
+		end_one(n, container_of(n->more->tasks.next, struct native_task,
+				   link));
 	return !n->more->is_lost;
 }
 
@@ -372,8 +373,8 @@ native_outside(struct native *n, coro_fn fn, void *arg)
 bool
 native_task_replied(struct native *n, uint64_t call)
 {
-	struct msg *m = n->more && n->more->task ? n->more->task->awaited
-						 : NULL;
+	struct msg *m =
+		n->more && n->more->task ? n->more->task->awaited : NULL;
 
 	if (!m || msg_call(m) != call)
 		return false;

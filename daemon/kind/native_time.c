@@ -75,7 +75,8 @@ delay_own(struct native *n, const struct evd_delay_args *delay, uint64_t *timer)
 	own.data = delay->data;
 	own.size = (uint32_t)delay->size;
 	own.due_ns = delay_due_in(native_sched(n), delay->delay_ms * NS_PER_MS);
-	return errno_of_delay(delay_set_own(native_sched(n), n->session, &own, timer));
+	return errno_of_delay(
+		delay_set_own(native_sched(n), n->session, &own, timer));
 }
 
 static int
@@ -88,7 +89,8 @@ delay_other(
 
 	if (r)
 		return r;
-	init.due_ns = delay_due_in(native_sched(n), delay->delay_ms * NS_PER_MS);
+	init.due_ns =
+		delay_due_in(native_sched(n), delay->delay_ms * NS_PER_MS);
 	init.repeat_ns = delay->repeat_ms * NS_PER_MS;
 	return errno_of_delay(
 		delay_set(native_sched(n), n->session, &init, timer, NULL));

@@ -25,7 +25,6 @@ enum {
 	RING = 10000,
 	ACTORS = 100000, /* as in sessions.c */
 	SENDERS = 8,
-	IDLE = 100000,
 };
 
 struct rig {
@@ -446,22 +445,22 @@ turn_until_quiet(struct rig *rig)
 }
 
 static void
-add_idle(struct rig *rig, struct session **sessions)
+add_idle(struct rig *rig, struct session **sessions, long n)
 {
 	struct session_spec *spec = native_spec("none", NULL, 0);
 	char alias[16];
 
 	sched_awake(&rig->loops[0].sched);
-	for (int i = 0; i < IDLE; i++) {
-		snprintf(alias, sizeof alias, "idle%d", i);
+	for (long i = 0; i < n; i++) {
+		snprintf(alias, sizeof alias, "idle%ld", i);
 		sessions[i] = add_session(
 			rig, 0, alias, &kind_native, spec_ref(spec));
 	}
 	spec_unref(spec);
 	turn_until_quiet(rig);
-	for (int i = 0; i < IDLE; i++)
+	for (long i = 0; i < n; i++)
 		if (sessions[i]->life != SESSION_UP)
-			bench_fail(rig->c, "session %d is %s", i,
+			bench_fail(rig->c, "session %ld is %s", i,
 				session_state_word(sessions[i]));
 }
 
@@ -470,7 +469,7 @@ rig_for_idle(const struct bench_case *c)
 {
 	struct kernel_limits limits = kernel_limits_default;
 
-	limits.max_sessions = 2 * IDLE;
+	limits.max_sessions = 2 * (uint32_t)c->n;
 	return rig_new(c, 1, &limits);
 }
 
@@ -478,32 +477,95 @@ static void
 spawn_stop(const struct bench_case *c)
 {
 	struct rig *rig = rig_for_idle(c);
-	struct session **sessions = calloc(IDLE, sizeof *sessions);
-	uint64_t start = now_ns();
+	struct session **sessions = calloc((size_t)c->n, sizeof *sessions);
 
-	add_idle(rig, sessions);
-	for (int i = 0; i < IDLE; i++)
+	rig_clock(rig);
+	add_idle(rig, sessions, c->n);
+	for (long i = 0; i < c->n; i++)
 		session_stop(sessions[i]);
 	turn_until_quiet(rig);
-	start = now_ns() - start;
+	rig_clock(rig);
 	if (atomic_load(&rig->kernel.sessions.n) != 0)
 		bench_fail(c, "%u sessions are left",
 			(unsigned)atomic_load(&rig->kernel.sessions.n));
-	bench_row(c, "ns_per_session", (double)start / IDLE, "ns");
+	bench_row(
+		c, "ns_per_session", (double)rig->wall_ns / (double)c->n, "ns");
+	bench_row(c, "cpu_ns_per_session", (double)rig->cpu_ns / (double)c->n,
+		"ns");
+}
+
+/* A hundred random ones of the first @among by alias, again and again: how long
+ * one takes. */
+static double
+find_ns(struct rig *rig, struct session **sessions, long among)
+{
+	enum { FINDS = 1000000, NAMES = 100 };
+	char aliases[NAMES][16];
+	struct session *found[NAMES];
+	uint64_t random = 88172645463325252u, start;
+
+	for (int i = 0; i < NAMES; i++) {
+		long at = (long)(xorshift(&random) % (uint64_t)among);
+
+		snprintf(aliases[i], sizeof aliases[i], "idle%ld", at);
+		found[i] = sessions[at];
+	}
+	start = now_ns();
+	for (int i = 0; i < FINDS; i++) {
+		const char *alias = aliases[i % NAMES];
+		uint64_t id = alias_holder(
+			&rig->kernel.aliases, alias, strlen(alias));
+
+		if (session_find(&rig->kernel, id) != found[i % NAMES])
+			bench_fail(rig->c, "%s is not found", alias);
+	}
+	return (double)(now_ns() - start) / FINDS;
+}
+
+/* All of them by pages, as eventctl list asks for them: how long one takes of
+ * the scheduler, without the coding for the wire. */
+static double
+list_ns(struct rig *rig)
+{
+	enum { PAGE = 1000 };
+	struct kernel *k = &rig->kernel;
+	uint64_t start = now_ns();
+	long n = 0;
+
+	for (uint32_t slot = 1; slot <= k->sessions.n_slots;) {
+		for (int left = PAGE; left && slot <= k->sessions.n_slots;
+			slot++) {
+			const struct session *s = session_at(k, slot);
+
+			if (!atomic_load(&s->id))
+				continue;
+			if (!session_name(s)[0] || session_memory(s) == 0)
+				bench_fail(rig->c, "a session has no name");
+			left--;
+			n++;
+		}
+		sched_turn(&rig->loops[0].sched);
+	}
+	if (n != rig->c->n)
+		bench_fail(rig->c, "%ld sessions are listed", n);
+	return (double)(now_ns() - start) / (double)n;
 }
 
 static void
 idle_session(const struct bench_case *c)
 {
 	struct rig *rig = rig_for_idle(c);
-	struct session **sessions = calloc(IDLE, sizeof *sessions);
+	struct session **sessions = calloc((size_t)c->n, sizeof *sessions);
 	long before;
 
-	memset(sessions, 1, IDLE * sizeof *sessions);
+	memset(sessions, 1, (size_t)c->n * sizeof *sessions);
 	before = rss_bytes();
-	add_idle(rig, sessions);
-	bench_row(c, "bytes_per_session", (double)(rss_bytes() - before) / IDLE,
-		"bytes");
+	add_idle(rig, sessions, c->n);
+	bench_row(c, "bytes_per_session",
+		(double)(rss_bytes() - before) / (double)c->n, "bytes");
+	bench_row(c, "find_one_ns", find_ns(rig, sessions, 1), "ns");
+	bench_row(c, "find_any_ns", find_ns(rig, sessions, c->n), "ns");
+	bench_row(c, "list_ns", list_ns(rig), "ns");
 }
 
 int
@@ -523,8 +585,9 @@ main(int argc, char **argv)
 		{"evd", "ring-1", ring, 4000000},
 		{"evd", "ring-100", ring, 10000000},
 		{"evd", "many-to-one-8", many_to_one, 8000000},
-		{"evd", "spawn-stop", spawn_stop, 0},
-		{"evd", "idle-session", idle_session, 0},
+		{"evd", "spawn-stop", spawn_stop, 100000},
+		{"evd", "idle-session", idle_session, 100000},
+		{"evd", "idle-1m", idle_session, 1000000},
 		{"evd", "drain-1e3", drain, 1000},
 		{"evd", "drain-1e5", drain, 100000},
 		{"evd", "drain-1e6", drain, 1000000},

@@ -662,7 +662,7 @@ test_an_idle_session_weighs_little(void **state)
 	after = mallinfo2().uordblks;
 	print_message("%zu bytes a session\n", (after - before) / N);
 	assert_in_range((after - before) / N, sizeof(struct session), 400);
-	assert_true(sizeof(struct session) <= 256);
+	assert_true(sizeof(struct session) <= 232);
 }
 
 int

@@ -259,7 +259,8 @@ test_an_event_is_taken_out_of_turn(void **state)
 	rig_post(rig, "wait", "go", "one");
 	rig_turn(rig);
 	assert_int_equal(session_counters(s).leased, 1);
-	assert_int_equal(session_counters(s).handled, 1); /* it waits for another */
+	assert_int_equal(
+		session_counters(s).handled, 1); /* it waits for another */
 	expect_counted(s);
 	rig_expect(rig, "wait", "go", "two", "took it");
 	expect_log(rig, "awaited=0 one awaited=0 two later ");
@@ -333,7 +334,8 @@ test_an_event_may_be_chosen_by_a_function(void **state)
 	rig_post(rig, "wait", "note", "abcd");
 	rig_turn(rig);
 	rig_expect_failed(s, "event await_long");
-	assert_int_equal(session_counters(s).dead, 2); /* what it was given, too */
+	assert_int_equal(
+		session_counters(s).dead, 2); /* what it was given, too */
 	assert_int_equal(session_counters(s).leased, 0);
 	expect_counted(s);
 }
@@ -480,7 +482,8 @@ test_innocent_ones_are_tried_again(void **state)
 	pass(rig, 1000);
 	pass(rig, 1000);
 	pass(rig, 1000);
-	assert_int_equal(session_counters(s).dead, 1); /* the one that crashes */
+	assert_int_equal(
+		session_counters(s).dead, 1); /* the one that crashes */
 	expect_counted(s);
 }
 
