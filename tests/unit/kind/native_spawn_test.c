@@ -123,6 +123,31 @@ test_children_go_before_their_plugin_is_left(void **state)
 	rig_expect(rig, "a", "parent", "", "0");
 }
 
+/* B97: what it leaves behind runs on in an image that stays: its thread, the
+ * destructors of that, what it has for the end of the process. */
+static void
+test_a_lively_plugin_may_go_and_come_back(void **state)
+{
+	struct rig *rig = *state;
+
+	for (int life = 1; life <= 3; life++) {
+		struct session *s = rig_start(rig,
+			rig_spec(rig, "native", "l", PLUGIN_DIR "/lively.so"));
+		char text[16];
+
+		assert_int_equal(s->life, SESSION_UP);
+		rig_advance(rig, 1500);
+		snprintf(text, sizeof(text), "%d", life);
+		rig_expect(rig, "l", "poke", "", text);
+		session_stop(s);
+		rig_turn(rig);
+		rig_answer(rig, 0, "too late");
+		rig_advance(rig, 5000);
+	}
+	rig_start(rig, rig_spec(rig, "native", "l", PLUGIN_DIR "/lively.so"));
+	rig_expect(rig, "l", "finish", "", "1");
+}
+
 int
 main(void)
 {
@@ -135,6 +160,7 @@ main(void)
 		TEST(test_exit_and_failure_are_told),
 		TEST(test_attempts_are_told),
 		TEST(test_children_go_before_their_plugin_is_left),
+		TEST(test_a_lively_plugin_may_go_and_come_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
