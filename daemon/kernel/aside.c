@@ -184,7 +184,7 @@ expire_keys(struct sched *s, struct session *t, struct aside *aside)
 	const struct dedup_entry *entry;
 
 	while ((entry = dedup_expired(&aside->keys, s->now_ns, window_ns(s)))) {
-		if (entry->size && t->journal)
+		if (entry->size && session_journal(t))
 			journal_drop_key(t, entry->key, entry->size);
 		dedup_drop_oldest(&aside->keys);
 	}
@@ -266,14 +266,14 @@ aside_admitted(struct sched *s, struct session *t, struct msg *m)
 	if (aside->keys.n >= s->kernel->limits.max_keys) {
 		const struct dedup_entry *oldest = dedup_oldest(&aside->keys);
 
-		if (oldest->size && t->journal)
+		if (oldest->size && session_journal(t))
 			journal_drop_key(t, oldest->key, oldest->size);
 		waiting = dedup_drop_oldest(&aside->keys);
 	}
 	if (!dedup_add(&aside->keys, s->kernel->aliases.key, extra->key,
 		    extra->key_size, s->now_ns)) {
 		extra->key_home = t->id;
-		if (t->journal)
+		if (session_journal(t))
 			journal_note_key(t, extra->key, extra->key_size);
 	}
 	settle_waiting(s, &waiting, EVD_STATUS_LIMIT, text);
@@ -301,7 +301,7 @@ aside_ended(struct sched *s, const struct msg *m, int status, const char *text)
 	waiting = entry->waiting;
 	entry->waiting.head = NULL;
 	if (status) { /* who tries again means it */
-		if (t->journal)
+		if (session_journal(t))
 			journal_drop_key(t, extra->key, extra->key_size);
 		dedup_forget(&aside->keys, entry);
 	}

@@ -28,7 +28,7 @@ owner_of(struct sched *s, const struct dead *d)
 {
 	struct session *t = session_find(s->kernel, d->session);
 
-	return t && atomic_load(&t->home) == s && t->journal ? t : NULL;
+	return t && atomic_load(&t->home) == s && session_journal(t) ? t : NULL;
 }
 
 static uint64_t

@@ -417,8 +417,8 @@ journal_deliver(struct sched *s, struct session *t, struct msg *m)
 {
 	const struct msg_extra *extra = msg_extra(m);
 
-	if (extra && extra->key_size && !t->journal->keys_known) {
-		msg_queue_push(&t->journal->early, m);
+	if (extra && extra->key_size && !session_journal(t)->keys_known) {
+		msg_queue_push(&session_journal(t)->early, m);
 		return 0;
 	}
 	if ((t->box.n_parked || !has_room(t, m)) && !(m->flags & MSG_ADMITTED))

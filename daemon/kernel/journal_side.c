@@ -54,7 +54,7 @@ journal_write(struct session *t, unsigned table, const void *key,
 		.data = data,
 		.size = (uint32_t)size};
 
-	return t->journal ? side_add(t->journal, &w, false) : 0;
+	return session_journal(t) ? side_add(session_journal(t), &w, false) : 0;
 }
 
 /* Without memory it is known for as long as the daemon runs. */
@@ -68,8 +68,8 @@ journal_note_key(struct session *t, const char *key, uint8_t size)
 		.data = &wall,
 		.size = sizeof(wall)};
 
-	if (t->journal)
-		side_add(t->journal, &w, true);
+	if (session_journal(t))
+		side_add(session_journal(t), &w, true);
 }
 
 void
@@ -126,8 +126,8 @@ keys_done(struct sched *s, struct store_job *job)
 	j->n_loads--;
 	if (job->status)
 		log_err("store.unreadable",
-			"mailbox=\"%s\" what=keys reason=\"%s\"",
-			j->box->name, strerror(-job->status));
+			"mailbox=\"%s\" what=keys reason=\"%s\"", j->box->name,
+			strerror(-job->status));
 	for (uint32_t i = 0; j->session && i < k->read.n; i++)
 		take_key(j, &k->read.rows[i]);
 	keys_are_known(s, j);
