@@ -150,14 +150,14 @@ struct counters {
 /* How restarts stand, and what else few sessions have; made at the first use
  * and kept while the session object lives. */
 struct session_health {
-	struct timer timer;       /* the next start */
-	uint64_t session;         /* whose */
-	uint64_t window_ns;       /* start of the budget's window, monotonic */
+	struct timer timer; /* the next start */
+	uint64_t session;   /* whose */
+	uint64_t window_ns; /* start of the budget's window, monotonic */
 	union {
 		uint64_t restart_wall_ns; /* in BACKOFF */
 		struct gate *gate;        /* with session.gated */
 	};
-	uint32_t in_window;       /* failures */
+	uint32_t in_window; /* failures */
 	uint32_t in_a_row;
 	uint32_t restarts;       /* ever */
 	char *reason;            /* of the last failure */
@@ -329,6 +329,13 @@ void session_stop_for(struct session *s, enum session_exit why);
 void session_exit(struct session *s);
 /* The same with a text of why, for people; @text may be NULL. */
 void session_exit_with(struct session *s, const char *text);
+/* It is of a file or was spawned: it can be started again, and be stopped by
+ * others. Else it is a client's. */
+static inline bool
+session_is_hosted(const struct session *s)
+{
+	return s->spec && !s->spec->of_client;
+}
 /* Start again now, with a fresh budget: a failed, backing-off or running one
  * (its state is stopped first), but not from its own handler. It was made with
  * a spec. The mailbox stays. */

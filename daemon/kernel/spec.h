@@ -51,6 +51,7 @@ struct session_spec {
 	size_t n_aliases;
 	uint32_t if_taken;  /* enum claim_mode: if others hold them */
 	bool allow_replace; /* AllowReplace=: others may take them */
+	bool of_client;     /* a client's binding: it is of its mailbox alone */
 	bool manage_others; /* ManageOthers=: it may pause, purge ... others */
 	char *kind;         /* "lua", "native", "client" */
 	char *path;         /* script or plugin, absolute; NULL for client */

@@ -96,7 +96,7 @@ supervise_ended(struct session *s, bool crashed, bool again)
 	bool grouped = s->kin && s->kin->grouped;
 	uint64_t pause;
 
-	if (!s->spec)
+	if (!session_is_hosted(s))
 		return false;
 	if (!crashed && s->spec->restart != RESTART_ALWAYS)
 		return false;

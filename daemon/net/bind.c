@@ -51,6 +51,7 @@ box_spec(const struct consumer_init *wish, struct session_spec **out,
 			SPEC_RULES_MAX);
 		return EVD_STATUS_INVALID;
 	}
+	spec->of_client = true;
 	spec->max_events = wish->box_events;
 	spec->max_bytes = wish->box_bytes;
 	*out = spec;

@@ -199,7 +199,7 @@ stop_visit(struct gather *g, struct sched *s)
 		g->status = EVD_STATUS_NO_ALIAS;
 		snprintf(g->text, sizeof(g->text),
 			"no session holds the alias '%s'", g->name);
-	} else if (!t->spec) {
+	} else if (!session_is_hosted(t)) {
 		g->status = EVD_STATUS_UNSUPPORTED;
 		snprintf(g->text, sizeof(g->text),
 			"'%s' belongs to a client and cannot be stopped",

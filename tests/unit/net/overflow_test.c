@@ -216,6 +216,36 @@ test_wishes_that_cannot_be_are_refused(void **state)
 	client_free(c);
 }
 
+/* It has a spec for its mailbox, and is a client's none the less. */
+static void
+test_it_is_neither_restarted_nor_stopped(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0);
+	Eventd__V1__Request r = EVENTD__V1__REQUEST__INIT;
+	Eventd__V1__Restart restart = EVENTD__V1__RESTART__INIT;
+	Eventd__V1__Stop stop = EVENTD__V1__STOP__INIT;
+
+	bind_box(c, 1, "box", "drop-oldest", 5);
+	restart.alias = stop.alias = (char *)"box";
+	r.verb_case = EVENTD__V1__REQUEST__VERB_RESTART;
+	r.restart = &restart;
+	client_request(c, &r, EVD_STATUS_UNSUPPORTED);
+	r.verb_case = EVENTD__V1__REQUEST__VERB_STOP;
+	r.stop = &stop;
+	client_request(c, &r, EVD_STATUS_UNSUPPORTED);
+	session_fail(session_find(&rig->kernel,
+			     alias_holder(&rig->kernel.aliases, "box", 3)),
+		"one that it is linked with has failed");
+	assert_non_null(client_next(c));
+	assert_non_null(c->frame->notice);
+	assert_non_null(c->frame->notice->unbound);
+	rig_run(rig);
+	assert_int_equal(alias_holder(&rig->kernel.aliases, "box", 3), 0);
+	bind_box(c, 1, "box", "drop-oldest", 5);
+	client_free(c);
+}
+
 /* ---- mailslots --------------------------------------------------------- */
 
 static struct session *
@@ -292,6 +322,7 @@ main(void)
 		TEST(test_one_that_does_not_read_is_told_when_it_does),
 		TEST(test_refuse_and_bounds),
 		TEST(test_wishes_that_cannot_be_are_refused),
+		TEST(test_it_is_neither_restarted_nor_stopped),
 		TWO(test_a_mailslot_tells_its_consumer),
 		TWO(test_a_mailslot_tells_one_on_another_loop),
 	};
