@@ -11,8 +11,11 @@
 
 #include "base/calendar.h"
 #include "fixture.h"
+#include "kernel/claim.h"
 #include "kernel/kin.h"
+#include "kernel/names.h"
 #include "kernel/queue.h"
+#include "kernel/tie.h"
 #include "world.h"
 
 static void
@@ -291,6 +294,45 @@ do_queue(struct world *w, struct fake *from, struct fake *fake)
 	}
 }
 
+/* Names and ties: claimed, dropped, watched, linked. Links and traps make
+ * failures spread. */
+static void
+do_names(struct world *w, struct fake *from, struct fake *to)
+{
+	char name[16];
+	uint64_t number;
+	int size = snprintf(name, sizeof(name), "n%d", (int)roll(w, 4));
+	struct claim_init init = {
+		.name = name,
+		.size = (size_t)size,
+		.mode = (enum claim_mode)roll(w, 3),
+		.allow_replace = roll(w, 2),
+	};
+
+	switch (roll(w, 6)) {
+	case 0:
+	case 1:
+		claim_make(from->session, &init);
+		break;
+	case 2:
+		claim_drop(from->session, name, (size_t)size);
+		break;
+	case 3:
+		if (!names_watch(from->session, "n*", 2, &number) && roll(w, 2))
+			ties_cut(from->session, number);
+		break;
+	case 4:
+		ties_trap(from->session, roll(w, 2));
+		break;
+	default:
+		tie_make(from->session,
+			&(struct tie_init){
+				.session = to->id, .link = roll(w, 4) == 0},
+			&number);
+		break;
+	}
+}
+
 static void
 random_deed(struct world *w)
 {
@@ -298,7 +340,10 @@ random_deed(struct world *w)
 
 	if (!from || !to)
 		return;
-	switch (roll(w, 12)) {
+	switch (roll(w, 13)) {
+	case 12:
+		do_names(w, from, to);
+		break;
 	case 0:
 		do_delay(w, from, to);
 		break;

@@ -9,6 +9,7 @@
 #include "base/calendar.h"
 #include "fixture.h"
 #include "kernel/kin.h"
+#include "kernel/notice.h"
 #include "kernel/queue.h"
 
 enum {
@@ -189,7 +190,7 @@ actor_on_run(struct fake *fake, struct msg *m)
 	size_t me = index_of(fake);
 
 	fake->trace[0] = 0;
-	if (!m->size) { /* of a repeating delay */
+	if (!m->size || notice_is(m)) { /* of a repeating delay */
 		w->n_handled++;
 		return SESSION_DONE;
 	}
