@@ -170,7 +170,7 @@ journal_unref(struct journal *j)
 {
 	struct side_write *side;
 
-	if (j->session || j->n_jobs || j->n_loads || j->dirty ||
+	if (j->session || j->n_jobs || j->n_loads || j->n_away || j->dirty ||
 		j->lanes[LANE_URGENT].first || j->lanes[LANE_NORMAL].first)
 		return;
 	LIST_FOREACH (node, &j->batches) /* could not be written: comes again */
@@ -698,6 +698,77 @@ journal_ended(struct sched *s, struct msg *m, int status)
 	if (!status && (m->flags & MSG_ACK))
 		tell_later(j, s, m);
 	batch_touch(b);
+}
+
+/* ---- moves --------------------------------------------------------------- */
+
+/* Meanwhile it counts as handed over, which keeps its record. */
+struct journal_place
+journal_detach(struct msg *m)
+{
+	struct msg_extra *extra = msg_extra(m);
+	struct journal_place p = {.batch = extra ? extra->batch : NULL};
+
+	if (!p.batch)
+		return p;
+	p.place = extra->place;
+	p.charge = msg_charge(m);
+	extra->batch = NULL;
+	p.batch->n_items++;
+	p.batch->journal->n_away++;
+	p.batch->journal->n_loaded--;
+	p.batch->journal->loaded_size -= p.charge;
+	return p;
+}
+
+void
+journal_attach(struct msg *m, const struct journal_place *p)
+{
+	struct msg_extra *extra = msg_extra(m);
+
+	if (!p->batch)
+		return;
+	extra->batch = p->batch;
+	extra->place = p->place;
+	p->batch->n_items--;
+	p->batch->journal->n_away--;
+	p->batch->journal->n_loaded++;
+	p->batch->journal->loaded_size += p->charge;
+}
+
+void
+journal_end_place(const struct journal_place *p)
+{
+	struct batch *b = p->batch;
+
+	if (!b)
+		return;
+	b->n_items--;
+	b->journal->n_away--;
+	b->ended[p->place / 64] |= 1ull << (p->place % 64);
+	b->ended_size += p->charge;
+	b->n_left--;
+	batch_touch(b);
+}
+
+void
+journal_leave_place(const struct journal_place *p)
+{
+	struct journal *j = p->batch->journal;
+
+	p->batch->n_items--;
+	j->n_away--;
+	batch_release(p->batch);
+	journal_unref(j);
+}
+
+bool
+journal_is_reading(const struct session *t)
+{
+	const struct journal *j = t->journal;
+
+	return j &&
+	       (j->lanes[LANE_URGENT].loading || j->lanes[LANE_NORMAL].loading);
 }
 
 void

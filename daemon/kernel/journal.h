@@ -59,6 +59,21 @@ void journal_leased(struct msg *m);
 /* @m, with an extra, is let go without an end: it stays in the store. False:
  * it is in no journal. */
 bool journal_keep(struct sched *s, struct session *t, struct msg *m);
+/* An event that is on its way to another mailbox: where it is in the store, so
+ * that it ends there when it has arrived, or is put back. The home's thread. */
+struct journal_place {
+	struct batch *batch; /* NULL: it is in no journal */
+	uint32_t charge;
+	uint16_t place;
+};
+struct journal_place journal_detach(struct msg *m);
+void journal_attach(struct msg *m, const struct journal_place *p);
+void journal_end_place(const struct journal_place *p);
+/* Its mailbox has closed meanwhile: it stays where it is. */
+void journal_leave_place(const struct journal_place *p);
+/* Events of @t are being read. */
+bool journal_is_reading(const struct session *t);
+
 /* Write a row of STORE_STATE or the like together with what this turn ends and
  * begins; @data NULL erases it. The key is behind the number of the mailbox. 0
  * or -ENOMEM. */

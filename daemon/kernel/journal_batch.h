@@ -82,6 +82,7 @@ struct journal {
 	uint32_t n_told, told_room;
 	uint32_t n_jobs;     /* with the store, writing */
 	uint32_t n_loads;    /* reading */
+	uint32_t n_away;     /* events that are on their way elsewhere */
 	struct list batches; /* all that there are in memory */
 	uint32_t n_loaded;   /* events in memory that are safe */
 	uint64_t loaded_size;

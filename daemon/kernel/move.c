@@ -43,15 +43,27 @@ take_batch(struct queue_move *move, struct sched *s, struct session *from)
 {
 	struct msg *m;
 
+	if (from->journal && !move->places) {
+		move->places = calloc(BATCH_MAX, sizeof(*move->places));
+		if (!move->places) {
+			move->status = EVD_STATUS_NO_MEMORY;
+			return;
+		}
+	}
 	while (move->left && move->n_batch < BATCH_MAX &&
 		(m = mailbox_pop(&from->box))) {
 		forget_key(s, m);
+		if (move->places)
+			move->places[move->n_batch] = journal_detach(m);
 		msg_queue_push(&move->batch, m);
 		move->n_batch++;
 		move->left--;
 	}
+	move->n_taken = move->n_batch;
 	s->queued -= move->n_batch;
 	from->accepted -= move->n_batch;
+	if (from->journal)
+		journal_ran(s, from);
 }
 
 static void
@@ -64,6 +76,8 @@ finish(struct queue_move *move, struct sched *s, struct session *from)
 		sched_enqueue(s, from);
 		session_admit_parked(s, from);
 	}
+	free(move->places);
+	move->places = NULL;
 	move->done(move, s);
 }
 
@@ -80,11 +94,12 @@ step(struct queue_move *move, struct sched *s)
 		move->status = EVD_STATUS_NO_ALIAS;
 	else if (!move->status)
 		take_batch(move, s, from);
-	if (!move->n_batch) {
+	if (move->n_batch)
+		go(move, s, atomic_load(&to->home), move_arrive);
+	else if (!move->status && move->left && journal_is_reading(from))
+		go(move, s, s, move_return); /* more is about to be there */
+	else
 		finish(move, s, from);
-		return;
-	}
-	go(move, s, atomic_load(&to->home), move_arrive);
 }
 
 void
@@ -94,7 +109,8 @@ queue_move_start(struct queue_move *move, struct sched *s)
 	move->moved = 0;
 	move->status = EVD_STATUS_OK;
 	move->batch.head = NULL;
-	move->n_batch = 0;
+	move->n_batch = move->n_taken = 0;
+	move->places = NULL;
 	session_find(s->kernel, move->from)->box_bits |= BOX_MOVING;
 	go(move, s, s, move_return); /* never done at once */
 }
@@ -127,6 +143,8 @@ take_in(struct queue_move *move, struct sched *s, struct session *to)
 		m->to = move->to;
 		m->handler = 0;
 		m->flags |= MSG_DELAYED; /* accepted before it came here */
+		if (to->journal && !journal_take(s, to, m))
+			continue;
 		mailbox_push(box, m);
 		to->accepted++;
 		s->queued++;
@@ -153,22 +171,43 @@ move_arrive(struct sched *s, struct sched_task *task)
 
 /* ---- back at the source -------------------------------------------------- */
 
+/* The mailbox of @m has closed: it is there at the next start, or ends. */
+static void
+end_homeless(struct sched *s, struct msg *m, const struct journal_place *p)
+{
+	if (!p || !p->batch) {
+		msg_end(s, NULL, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+		return;
+	}
+	journal_leave_place(p);
+	s->counters.accepted--;
+	msg_free(&s->pool, m);
+}
+
 static void
 put_back(struct queue_move *move, struct sched *s, struct session *from)
 {
 	struct msg *newest = NULL, *m;
+	uint32_t n = move->n_taken - move->n_batch;
 
-	while ((m = msg_queue_pop(&move->batch))) {
+	for (uint32_t i = 0; move->places && i < n; i++)
+		journal_end_place(&move->places[i]); /* they have arrived */
+	for (; (m = msg_queue_pop(&move->batch)); n++) {
+		struct journal_place *p =
+			move->places ? &move->places[n] : NULL;
+
+		if (!from) {
+			end_homeless(s, m, p);
+			continue;
+		}
+		if (p)
+			journal_attach(m, p);
 		msg_link(m, newest);
 		newest = m;
 	}
+	move->n_taken = 0;
 	while ((m = newest)) {
 		newest = msg_next(m);
-		if (!from) {
-			msg_end(s, NULL, m, MSG_END_DEAD, EVD_STATUS_DIED,
-				NULL);
-			continue;
-		}
 		mailbox_unpop(&from->box, m);
 		from->accepted++;
 		s->queued++;

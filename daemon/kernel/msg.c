@@ -206,6 +206,16 @@ msg_with_extra(struct msg_pool *p, const struct msg *m)
 	return copy;
 }
 
+/* It is in no journal. */
+static void
+copy_extra(struct msg *copy, const struct msg *m)
+{
+	struct msg_extra *extra = msg_extra_at(copy);
+
+	*extra = *msg_extra_at(m);
+	extra->batch = NULL;
+}
+
 struct msg *
 msg_clone(struct msg_pool *p, const struct msg *m)
 {
@@ -228,6 +238,6 @@ msg_clone(struct msg_pool *p, const struct msg *m)
 	copy->handler = m->handler;
 	copy->flags |= m->flags & MSG_URGENT;
 	if (m->flags & MSG_EXTRA)
-		*msg_extra_at(copy) = *msg_extra_at(m);
+		copy_extra(copy, m);
 	return copy;
 }

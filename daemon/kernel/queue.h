@@ -2,6 +2,7 @@
 /* Queue: what the kernel and its users do with the mailbox of a session beside
  * running it: overflow, levels, pausing, looking, purging, moving. The home's
  * thread, but for what says otherwise. */
+#include "kernel/journal.h"
 #include "kernel/sched.h"
 #include "kernel/session.h"
 
@@ -79,6 +80,8 @@ struct queue_move {
 	int status; /* why it is over: OK, FULL, NO_ALIAS, FAILED, DIED */
 	struct msg_queue batch;
 	uint32_t n_batch;
+	uint32_t n_taken;             /* of the source at a time */
+	struct journal_place *places; /* where they are in its store, or NULL */
 	/* On the thread of @home; the move is the caller's again. */
 	void (*done)(struct queue_move *move, struct sched *home);
 };

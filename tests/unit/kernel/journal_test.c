@@ -514,6 +514,70 @@ test_a_dead_letter_survives(void **state)
 }
 
 static void
+on_moved(struct queue_move *move, struct sched *home)
+{
+	(void)move, (void)home;
+}
+
+/* Moved events are in one of both mailboxes, in the store as well. */
+static void
+test_events_move_between_durable_mailboxes(void **state)
+{
+	struct world *w = *state;
+	struct session_spec *spec = fixture_spec("other", RESTART_NO);
+	struct queue_move move = {.done = on_moved, .left = 100};
+	struct fake *other;
+
+	spec->durable = 1;
+	spec->max_events = 2;
+	other = fake_hosted(w->f, 0, spec);
+	queue_pause(other->session);
+	pause_box(w);
+	post(w, "a", 1, MSG_LEVEL_ACCEPTED);
+	post(w, "b", 2, MSG_LEVEL_ACCEPTED);
+	post(w, "c", 3, MSG_LEVEL_ACCEPTED);
+	fake_store_run(w->f, w->store);
+	move.from = w->box->id;
+	move.to = other->id;
+	queue_move_start(&move, w->box->sched);
+	fake_store_run(w->f, w->store);
+	assert_int_equal(move.moved, 2);
+	assert_int_equal(other->session->box.n, 2);
+	assert_int_equal(w->box->session->box.n, 1);
+	session_stop(other->session);
+	restart(w);
+	assert_string_equal(fake_trace(w->box), "start c");
+	spec = fixture_spec("other", RESTART_NO);
+	spec->durable = 1;
+	other = fake_hosted(w->f, 0, spec);
+	fake_store_run(w->f, w->store);
+	assert_string_equal(fake_trace(other), "start a b");
+	assert_int_equal(fake_store_count(w->store, STORE_EVENTS), 0);
+}
+
+static void
+test_a_purge_reaches_what_is_in_the_store(void **state)
+{
+	struct world *w = *state;
+	struct queue_walk walk;
+	unsigned turns = 0;
+
+	pause_box(w);
+	for (unsigned i = 0; i < JOURNAL_WINDOW * 3; i++)
+		fixture_post(w->poster, w->box, "e");
+	fake_store_run(w->f, w->store);
+	assert_true(journal_backlog(w->box->session) > 0);
+	queue_walk_open(&walk, w->box->session);
+	while (walk.open) {
+		queue_purge(w->box->sched, &walk, NULL);
+		fake_store_run(w->f, w->store);
+		assert_true(turns++ < 1000);
+	}
+	assert_int_equal(w->box->session->box.n, 0);
+	assert_int_equal(fake_store_count(w->store, STORE_EVENTS), 0);
+}
+
+static void
 test_durable_to_a_volatile_mailbox_is_refused(void **state)
 {
 	struct world *w = *state;
@@ -581,6 +645,8 @@ main(void)
 		TEST(test_a_key_is_forgotten_in_time),
 		TEST(test_a_refused_post_leaves_no_key),
 		TEST(test_a_dead_letter_survives),
+		TEST(test_events_move_between_durable_mailboxes),
+		TEST(test_a_purge_reaches_what_is_in_the_store),
 		TEST(test_durable_to_a_volatile_mailbox_is_refused),
 		TEST(test_a_second_session_cannot_have_the_mailbox),
 		TEST(test_a_call_does_not_wait_for_the_store),
