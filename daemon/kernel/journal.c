@@ -260,8 +260,7 @@ journal_close(struct session *t)
 	LIST_FOREACH (node, &j->batches)
 		batch_release(container_of(node, struct batch, link));
 	journal_touch(j);
-	journals_flush(s);
-	journal_unref(j);
+	journals_flush(s); /* which frees it if there is no news */
 }
 
 size_t
@@ -765,7 +764,7 @@ journal_leave_place(const struct journal_place *p)
 bool
 journal_is_reading(const struct session *t)
 {
-	const struct journal *j = t->journal;
+	const struct journal *j = session_journal(t);
 
 	return j &&
 	       (j->lanes[LANE_URGENT].loading || j->lanes[LANE_NORMAL].loading);

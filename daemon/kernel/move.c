@@ -43,7 +43,7 @@ take_batch(struct queue_move *move, struct sched *s, struct session *from)
 {
 	struct msg *m;
 
-	if (from->journal && !move->places) {
+	if (session_journal(from) && !move->places) {
 		move->places = calloc(BATCH_MAX, sizeof(*move->places));
 		if (!move->places) {
 			move->status = EVD_STATUS_NO_MEMORY;
@@ -62,7 +62,7 @@ take_batch(struct queue_move *move, struct sched *s, struct session *from)
 	move->n_taken = move->n_batch;
 	s->queued -= move->n_batch;
 	from->accepted -= move->n_batch;
-	if (from->journal)
+	if (session_journal(from))
 		journal_ran(s, from);
 }
 
@@ -143,7 +143,7 @@ take_in(struct queue_move *move, struct sched *s, struct session *to)
 		m->to = move->to;
 		m->handler = 0;
 		m->flags |= MSG_DELAYED; /* accepted before it came here */
-		if (to->journal && !journal_take(s, to, m))
+		if (session_journal(to) && !journal_take(s, to, m))
 			continue;
 		mailbox_push(box, m);
 		to->accepted++;

@@ -388,7 +388,7 @@ queue_purge(struct sched *sched, struct queue_walk *w, const char *event)
 			NULL);
 		s = session_find(sched->kernel, w->session);
 	}
-	if (s && s->journal)
+	if (s && session_journal(s))
 		journal_ran(sched, s);
 	if (!s || !w->left || (!m && !journal_is_reading(s)))
 		queue_walk_close(w, sched);
