@@ -1,6 +1,7 @@
 /* The same by other means: `limit`, the least that switching stacks can be
  * (six registers pushed and popped, a jump, a free list); and what the C
  * library has: `setjmp`, on a stack that makecontext() made, and `ucontext`. */
+#undef _FORTIFY_SOURCE /* jumping to another stack is what it forbids */
 #include <setjmp.h>
 #include <stdbool.h>
 #include <sys/mman.h>

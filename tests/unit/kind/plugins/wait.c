@@ -12,7 +12,7 @@ struct state {
 };
 
 /* Of a handler that is left where it is: nobody frees its state. */
-static struct state *left;
+static struct state *volatile left;
 
 static void
 note(struct state *s, const char *text)

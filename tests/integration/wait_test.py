@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Handlers that wait in the middle, in the real daemon: plugins on stacks of
+their own and scripts."""
+import os
+import unittest
+
+import harness
+
+OK = 0
+
+
+def plugin(name):
+    return os.path.join(os.environ.get("EVENTD_BUILD", "build/debug"),
+                        f"tests/unit/kind/plugins/{name}.so")
+
+
+SCRIPT = """
+local M = {}
+function M.sleep(d) eventd.sleep(tonumber(d)); return d end
+function M.pair(name)
+	local data, e = eventd.await_event(name, 20)
+	return data or e
+end
+return M
+"""
+
+
+class Wait(harness.TestCase):
+    def native(self, *lines):
+        self.daemon.session("wait", "Alias=wait", "Kind=native",
+                            "Restart=no", f"Plugin={plugin('wait')}", *lines)
+
+    def test_handlers_of_a_plugin_wait(self):
+        self.native()
+        self.daemon.session("echo", script="return {hold = function(d) "
+                            "return 'held ' .. d end}")
+        self.daemon.start()
+        client = self.daemon.client()
+        self.assertEqual(client.call("wait", "sleep", b"20"), (OK, b"20"))
+        self.assertEqual(client.call("wait", "log"), (OK, b"sleep=0 "))
+
+    def test_scripts_wait_beside_each_other(self):
+        self.daemon.session("pair", "Concurrency=4", script=SCRIPT)
+        self.daemon.start()
+        first, second = self.daemon.client(), self.daemon.client()
+        number = first.call_soon("pair", "pair", b"found")
+        self.assertEqual(second.call("pair", "sleep", b"0.01"),
+                         (OK, b"0.01"))
+        second.post("pair", "found", b"it")
+        first.until(lambda: number in first.replies)
+        self.assertEqual(first.replies.pop(number), (OK, b"it"))
+
+    @unittest.skipIf(os.environ.get("SANITIZE"),
+                     "a sanitizer's own code overflows, which ends the process")
+    def test_an_overflow_is_the_sessions_failure(self):
+        self.native()
+        self.daemon.session("other", script=SCRIPT)
+        self.daemon.start()
+        client = self.daemon.client()
+        status, _ = client.call("wait", "overflow")
+        self.assertNotEqual(status, OK)
+        state, reason = client.states()["wait"]
+        self.assertEqual(state, "failed")
+        self.assertIn("event overflow (id ", reason)
+        self.assertIn("overflowed its stack of 64 KiB", reason)
+        self.assertEqual(client.call("other", "sleep", b"0"), (OK, b"0"))
+
+    def test_the_daemon_stops_though_handlers_wait(self):
+        self.native("Concurrency=100")
+        self.daemon.session("lua", "Concurrency=100", script=SCRIPT)
+        self.daemon.start()
+        client = self.daemon.client()
+        for _ in range(20):
+            client.post("wait", "sleep", b"3600000")
+            client.post("lua", "sleep", b"3600")
+        client.call("lua", "sleep", b"0")  # all before it have begun
+        self.assertEqual(self.daemon.stop(), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
