@@ -277,8 +277,22 @@ add_call(const struct native *n, const struct msg *m, struct evd_message *event)
 			msg_deadline_ns(m) > now ? msg_deadline_ns(m) - now : 1;
 }
 
+/* The same for one whose handlers may wait, which this one does. */
+static inline evd_handler_fn
+plain_waiting(const struct native *n, const struct msg *m)
+{
+	const struct evd_plugin *p = n->image->plugin;
+	size_t i = m->handler - 1u;
+
+	if (!n->image->waits || (m->flags & ~MSG_ADMITTED) || n->became ||
+		i >= p->n_handlers || p->handlers[i].event != m->event ||
+		native_is_busy(n) || !native_may_wait(n, p->handlers[i].fn))
+		return NULL;
+	return p->handlers[i].fn;
+}
+
 __attribute__((noinline)) static enum session_result
-run_any(struct session *s, struct msg *m)
+run_closely(struct session *s, struct msg *m)
 {
 	struct native *n = s->state;
 	evd_handler_fn fn = handler_of(n, m);
@@ -304,6 +318,15 @@ run_any(struct session *s, struct msg *m)
 	if (n->image->waits && native_late_is_kept(m))
 		return native_late_run(n, m, fn);
 	return call_handler(s, m, fn, &event);
+}
+
+__attribute__((noinline)) static enum session_result
+run_any(struct session *s, struct msg *m)
+{
+	struct native *n = s->state;
+	evd_handler_fn fn = plain_waiting(n, m);
+
+	return fn ? native_task_plain(n, m, fn) : run_closely(s, m);
 }
 
 /* Nothing here overflows: no room for a guard. */

@@ -45,26 +45,72 @@ call_handler(struct native_task *t, const struct evd_message *from)
 	return t->fn((struct evd_ctx *)n, n->state, &event);
 }
 
+/* What a wait alone needs is set by it. */
+static inline __attribute__((always_inline)) struct native *
+begin(struct native_task *t, struct coro *co, const struct job *job)
+{
+	struct native *n = job->n;
+
+	t->n = n;
+	t->m = job->m;
+	t->co = co;
+	t->fn = job->fn;
+	t->call = 0;
+	t->awaited = NULL;
+	t->what_for = NULL;
+	t->broken = 0;
+	t->n_refused = 0;
+	t->stashed = t->leased = t->is_lost = t->has_waited = false;
+	co->arg = t;
+	n->more->task = t;
+	return n;
+}
+
+/* Its frame goes: what has to be seen to is copied. */
+static void
+end(struct native_task *t, int r)
+{
+	struct native *n = t->n;
+
+	t->stashed = n->after == NATIVE_STASH;
+	if (n->after == NATIVE_FAIL && !r)
+		r = -ENOMEM;
+	n->more->result = r;
+	*n->more->ended = *t;
+}
+
 static void
 task_main(struct coro *co, void *arg)
 {
 	const struct job *job = arg;
-	struct native_task task = {
-		.n = job->n,
-		.m = job->m,
-		.co = co,
-		.fn = job->fn,
-	};
-	struct native *n = task.n;
+	struct native_task task;
+	struct native *n = begin(&task, co, job);
 
-	co->arg = &task;
-	n->more->task = &task;
-	n->more->result =
-		task.fn ? call_handler(&task, job->event) : call_start(n);
-	task.stashed = n->after == NATIVE_STASH;
-	if (n->after == NATIVE_FAIL && !n->more->result)
-		n->more->result = -ENOMEM;
-	*n->more->ended = task; /* its frame goes */
+	end(&task, task.fn ? call_handler(&task, job->event) : call_start(n));
+}
+
+/* The hot path: an event that is nothing but its payload, and a handler that
+ * mostly does not wait. */
+static void
+plain_main(struct coro *co, void *arg)
+{
+	const struct job *job = arg;
+	const struct msg *m = job->m;
+	struct evd_message event = {
+		.data = m->data,
+		.size = m->size,
+		.event = m->event,
+		.id = m->id,
+		.from = m->from,
+	};
+	struct native_task task;
+	struct native *n = begin(&task, co, job);
+	int r = task.fn((struct evd_ctx *)n, n->state, &event);
+
+	if (r || task.has_waited || n->after)
+		end(&task, r);
+	else
+		n->more->ended = NULL;
 }
 
 /* ---- on the loop's stack ----------------------------------------------- */
@@ -77,16 +123,13 @@ take_away(struct native *n)
 	n->after = 0;
 }
 
-/* Run @co until it waits or ends; then *@ended is the task. */
+/* @co has waited or ended: then *@ended is the task. */
 static int
-step(struct native *n, struct coro *co, struct native_task *ended)
+stepped(struct native *n, struct coro *co, enum coro_state state,
+	struct native_task *ended)
 {
-	enum coro_state state;
-	struct native_task *t;
+	struct native_task *t = n->more->task;
 
-	n->more->ended = ended;
-	state = coro_resume(co);
-	t = n->more->task;
 	take_away(n);
 	if (state == CORO_WAITS && !t->is_lost)
 		return STEP_WAITS;
@@ -97,6 +140,13 @@ step(struct native *n, struct coro *co, struct native_task *ended)
 		return STEP_ENDED;
 	n->more->is_lost = true;
 	return state == CORO_OVERFLOWED ? STEP_OVERFLOWED : STEP_LOST;
+}
+
+static int
+step(struct native *n, struct coro *co, struct native_task *ended)
+{
+	n->more->ended = ended;
+	return stepped(n, co, coro_resume(co), ended);
 }
 
 static void
@@ -142,40 +192,75 @@ fail(struct native_task *t, int how, int r)
 		session_abandon(s, t->m, true);
 }
 
-/* The first step of a handler, or of start(). */
+/* What came of the first step of a handler, or of start(). */
 static enum session_result
-first(struct native *n, struct coro *co, struct job *job)
+first_stepped(struct native *n, struct msg *m, int how, struct native_task *t)
 {
-	struct native_task t;
-	int how, r;
+	int r = n->more->result;
 
-	if (co && !native_more(n)) {
-		coro_free(co);
-		co = NULL;
-	}
-	if (!co) {
-		t = (struct native_task){.n = n, .m = job->m};
-		fail(&t, STEP_ENDED, -ENOMEM);
-		return SESSION_CRASHED;
-	}
-	n->current = job->m;
-	how = step(n, co, &t);
 	if (how == STEP_WAITS) {
-		if (!job->m || native_most_waiting(n) <= 1)
+		if (!m || native_most_waiting(n) <= 1)
 			return SESSION_WAIT;
 		container_of(n->more->tasks.prev, struct native_task, link)
 			->leased = true;
 		return SESSION_LEASED;
 	}
-	r = n->more->result;
 	if (how != STEP_ENDED || r) {
-		fail(&t, how, r);
+		fail(t, how, r);
 		return SESSION_CRASHED;
 	}
-	end_awaited(&t, EVD_STATUS_OK);
-	if (!t.m)
+	end_awaited(t, EVD_STATUS_OK);
+	if (!m)
 		n->started = true;
-	return t.stashed ? SESSION_STASHED : SESSION_DONE;
+	return t->stashed ? SESSION_STASHED : SESSION_DONE;
+}
+
+/* A coroutine to run @job, or NULL, and the session has failed. */
+static inline __attribute__((always_inline)) struct coro *
+get(struct native *n, coro_fn fn, struct job *job)
+{
+	struct coro *co = n->more || native_more(n) ? coro_new(fn, job) : NULL;
+	struct native_task t;
+
+	if (__builtin_expect(co != NULL, 1)) {
+		n->current = job->m;
+		return co;
+	}
+	t = (struct native_task){.n = n, .m = job->m};
+	fail(&t, STEP_ENDED, -ENOMEM);
+	return NULL;
+}
+
+static enum session_result
+first(struct native *n, struct job *job)
+{
+	struct coro *co = get(n, task_main, job);
+	struct native_task t;
+
+	if (!co)
+		return SESSION_CRASHED;
+	return first_stepped(n, job->m, step(n, co, &t), &t);
+}
+
+enum session_result
+native_task_plain(struct native *n, struct msg *m, evd_handler_fn fn)
+{
+	struct job job = {n, m, fn, NULL};
+	struct coro *co = get(n, plain_main, &job);
+	enum coro_state state;
+	struct native_task t;
+
+	if (!co)
+		return SESSION_CRASHED;
+	n->more->ended = &t;
+	state = coro_resume(co);
+	if (__builtin_expect(state == CORO_ENDED && !n->more->ended, 1)) {
+		coro_free(co);
+		n->more->task = NULL;
+		n->current = NULL;
+		return SESSION_DONE;
+	}
+	return first_stepped(n, m, stepped(n, co, state, &t), &t);
 }
 
 enum session_result
@@ -184,7 +269,7 @@ native_task_run(struct native *n, struct msg *m, evd_handler_fn fn,
 {
 	struct job job = {n, m, fn, event};
 
-	return first(n, coro_new(task_main, &job), &job);
+	return first(n, &job);
 }
 
 enum session_result
@@ -192,13 +277,13 @@ native_task_start(struct native *n)
 {
 	struct job job = {n, NULL, NULL, NULL};
 
-	return first(n, coro_new(task_main, &job), &job);
+	return first(n, &job);
 }
 
 bool
-native_is_busy(const struct native *n)
+native_is_full(const struct native *n)
 {
-	return n->more && native_most_waiting(n) > 1 &&
+	return native_most_waiting(n) > 1 &&
 	       n->more->n_waiting >= native_most_waiting(n);
 }
 

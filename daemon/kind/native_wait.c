@@ -70,6 +70,7 @@ wait(struct native_task *t)
 	struct msg *current = n->current;
 	uint8_t after = n->after;
 
+	t->has_waited = true;
 	list_append(&n->more->tasks, &t->link);
 	n->more->n_waiting++;
 	coro_wait(t->co);

@@ -31,6 +31,7 @@ struct native_task {
 	uint32_t n_refused;   /* waits since */
 	bool stashed, leased; /* the event: to be put aside; not `current` */
 	bool is_lost;         /* it would not end: nobody runs it again */
+	bool has_waited;
 };
 
 /* In the tokens of their calls. */
@@ -40,16 +41,25 @@ struct native_task {
 static inline bool
 native_may_wait(const struct native *n, evd_handler_fn fn)
 {
-	return n->image->waits && native_image_waits(n->image, fn);
+	return n->image->all_wait ||
+	       (n->image->waits && native_image_waits(n->image, fn));
 }
 
 /* Run @fn on a coroutine; for session_ops.run(). */
 enum session_result native_task_run(struct native *n, struct msg *m,
 	evd_handler_fn fn, const struct evd_message *event);
+/* The same for an event that is nothing but its payload. */
+enum session_result native_task_plain(
+	struct native *n, struct msg *m, evd_handler_fn fn);
 /* The same for start() of the plugin. */
 enum session_result native_task_start(struct native *n);
 /* No further event now: as many wait as may. */
-bool native_is_busy(const struct native *n);
+bool native_is_full(const struct native *n);
+static inline bool
+native_is_busy(const struct native *n)
+{
+	return n->more && n->more->n_waiting && native_is_full(n);
+}
 /* A wait is over: for session_ops.reply() and awaited(). */
 void native_task_reply(struct native *n, uint64_t token, struct msg *reply);
 void native_awaited(struct session *s, struct await *a, struct msg *m);

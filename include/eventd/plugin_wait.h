@@ -2,7 +2,7 @@
 /* Handlers that wait in the middle: for a time, an answer, an event of their
  * own session. For plugins whose table says, by `flags` or `waiting`, which
  * handlers may; those run on a stack of their own, of 64 KiB unless eventd.conf
- * says otherwise (CoroutineStack=), and cost a few nanoseconds more.
+ * says otherwise (CoroutineStack=), and cost some 20 ns more.
  *
  * While a handler waits, others of its session do not begin (`Concurrency=` in
  * the session's file allows more at once), but all other sessions run. The

@@ -250,7 +250,10 @@ native_spec(const char *how, const char *peer, long n)
 	if (!spec)
 		abort();
 	spec->kind = strdup("native");
-	spec->path = beside_this_program("bench_sessions.so");
+	spec->path =
+		beside_this_program(strstr(the_rig.c->scenario, "-coroutine")
+					    ? "bench_sessions_coroutine.so"
+					    : "bench_sessions.so");
 	spec->restart = RESTART_NO;
 	if (how)
 		spec_add_param(spec, "how", how);
@@ -574,6 +577,7 @@ main(int argc, char **argv)
 	static const struct bench_case cases[] = {
 		{"evd", "pingpong-id", pingpong, 10000000},
 		{"evd", "pingpong-ref", pingpong, 10000000},
+		{"evd", "pingpong-ref-coroutine", pingpong, 10000000},
 		{"evd", "pingpong-alias", pingpong, 10000000},
 		{"evd", "pingpong-id-profile", pingpong, 10000000},
 		{"evd", "pingpong-ref-profile", pingpong, 10000000},

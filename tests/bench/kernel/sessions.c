@@ -502,4 +502,7 @@ EVD_PLUGIN_EXPORT const struct evd_plugin eventd_plugin = {
 	.n_handlers = sizeof handlers / sizeof *handlers,
 	.start = start,
 	.stop = stop,
+#ifdef WAITS
+	.flags = EVD_PLUGIN_WAITS,
+#endif
 };
