@@ -45,7 +45,8 @@ struct state {
 	uint64_t credit;
 	uint64_t call; /* of go */
 	uint64_t start_ns, cpu_ns;
-	uint64_t *seen; /* per sender or token: how many came */
+	uint64_t drain_ns; /* when the emptying began */
+	uint64_t *seen;    /* per sender or token: how many came */
 	uint64_t random;
 	uint64_t *timers;
 	uint32_t *late; /* histogram, steps of LATE_STEP_US */
@@ -289,6 +290,17 @@ on_sink(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	return evd_ctx_post_alias(ctx, s->peer, "fill", NULL, 0);
 }
 
+/* Filled and emptied, and what of that was the emptying. */
+static int
+finish_drain(struct evd_ctx *ctx, struct state *s)
+{
+	double ns = (double)(now_ns() - s->start_ns);
+
+	s->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - s->drain_ns;
+	return answer(ctx, s, 0, "ns_per_event %.6g ns\ndrain_ns %.6g ns\n",
+		ns / (double)s->n, (double)s->cpu_ns / (double)s->n);
+}
+
 static int
 on_post(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 {
@@ -298,8 +310,12 @@ on_post(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	if (e.who >= SENDERS || e.number != s->seen[e.who])
 		return broken(ctx, s, e.number, s->seen[e.who % SENDERS]);
 	s->seen[e.who]++;
+	if (s->tokens && s->done % s->tokens == 0) /* all are queued */
+		s->drain_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	if (++s->done == s->n)
-		return finish(ctx, s, s->n);
+		return s->tokens ? finish_drain(ctx, s) : finish(ctx, s, s->n);
+	if (s->tokens && s->done % s->tokens == 0)
+		s->cpu_ns += clock_ns(CLOCK_THREAD_CPUTIME_ID) - s->drain_ns;
 	if (s->tokens && s->done % s->tokens == 0)
 		return evd_ctx_post_alias(ctx, s->peer, "fill", NULL, 0);
 	if (s->how == 'c' && s->seen[e.who] % SEND_CREDIT == 0)
