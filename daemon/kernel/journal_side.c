@@ -78,7 +78,7 @@ journal_drop_key(struct session *t, const char *key, uint8_t size)
 	journal_write(t, STORE_KEYS, key, size, NULL, 0);
 }
 
-/* ---- keys and dead letters of other runs ---------------------------------------------------------------- */
+/* ---- keys and dead letters of other runs ------------------------------ */
 
 struct keys_job {
 	struct store_job job;

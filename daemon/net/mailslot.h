@@ -90,8 +90,8 @@ int mailslot_attach(struct session *t, const struct consumer_init *init,
 void mailslot_detach(
 	struct session *t, uint64_t conn, uint64_t token, bool died);
 /* A consumer gives delivery @number back: it comes again after @delay_ms - 1,
- * or if that is 0 after RetryDelay=; or extends its lease to @lease_ms from now,
- * UINT64_MAX: to Lease=. False: it does not hold it. */
+ * or if that is 0 after RetryDelay=; or extends its lease to @lease_ms from
+ * now, UINT64_MAX: to Lease=. False: it does not hold it. */
 bool mailslot_give_back(struct session *t, uint64_t conn, uint64_t token,
 	uint64_t number, uint64_t delay_ms);
 bool mailslot_extend(struct session *t, uint64_t conn, uint64_t token,

@@ -444,7 +444,7 @@ class EveryVerb(ctl.TestCase):
         "wait": ["echo"], "watch": ["nobody"], "names": ["-n", "1"],
         "cancel": ["1"], "adjust": ["1", "--in", "2h"], "calendar": ["daily"],
         "list": [], "status": [], "timers": [], "reload": [],
-        "restart": ["echo"],
+        "restart": ["echo"], "session": ["executor", "echo", "loop"],
         "profile": [],
         "spawn": ["--script", "SCRIPT", "--alias", "spawned"],
         "stop": ["spawned"],

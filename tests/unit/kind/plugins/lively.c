@@ -1,6 +1,6 @@
 /* A plugin that leaves all that makes unloading one dangerous: a thread of its
- * own, a destructor of thread-local data, a function for the end of the process,
- * a pending timer and a pending call. */
+ * own, a destructor of thread-local data, a function for the end of the
+ * process, a pending timer and a pending call. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
