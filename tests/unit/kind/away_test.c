@@ -145,6 +145,39 @@ test_a_script_asks_the_kernel_from_a_pool(void **state)
 	assert_ptr_equal(session_executor(s), &far->pool->executor);
 }
 
+/* Some wait for events and times beside each other, and are given them. */
+static void
+test_handlers_wait_beside_each_other_on_a_pool(void **state)
+{
+	struct far *far = *state;
+	struct session_spec *spec = rig_lua_spec(far->rig, "far",
+		"local n = 0\n"
+		"return { pair = function(name)\n"
+		"  local data = assert(eventd.await_event(name, 30))\n"
+		"  eventd.sleep(0.001)\n"
+		"  n = n + data end,\n"
+		"late = function() local _, e = eventd.await_event('x', 0.001)\n"
+		"  assert(e == 'timeout', e); n = n + 1 end,\n"
+		"count = function() return n end }");
+	struct session *s;
+
+	spec->concurrency = 20;
+	s = start(far, spec, true);
+	for (int i = 0; i < 100; i++) {
+		rig_post(far->rig, "far", "pair", i % 2 ? "odd" : "even");
+		rig_post(far->rig, "far", i % 2 ? "odd" : "even", "1");
+		rig_post(far->rig, "far", "late", "");
+	}
+	while (atoi(ask(far, "far", "count", "")) < 200)
+		assert_string_equal(session_state_word(s), "up");
+	while (s->leased)
+		step(far);
+	assert_int_equal(s->box.n, 0);
+	assert_int_equal(session_counters(s).dead, 0);
+	assert_int_equal(far->rig->s.calls.n, 0);
+	assert_ptr_equal(session_executor(s), &far->pool->executor);
+}
+
 /* How often the test's thread had the scheduler while the script ran. */
 static unsigned
 turns_during(struct far *far, const struct session *s, const char *event)
@@ -301,6 +334,7 @@ main(void)
 #define AWAY_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		AWAY_TEST(test_a_script_asks_the_kernel_from_a_pool),
+		AWAY_TEST(test_handlers_wait_beside_each_other_on_a_pool),
 		AWAY_TEST(test_nothing_stays_held),
 		AWAY_TEST(test_a_script_is_stopped_at_its_limit_on_a_pool),
 		AWAY_TEST(test_plugins_play_from_a_pool),
