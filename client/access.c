@@ -1,6 +1,6 @@
-/* Rights: the rules of the daemon and what they decide. Belongs to the thread
- * that uses the handle; what is returned to whoever owns it: a struct response
- * each. */
+/* Rights and limits: the rules of the daemon, what they decide, what is used.
+ * Belongs to the thread that uses the handle; what is returned to whoever owns
+ * it: a struct response each. */
 #include <errno.h>
 #include <stddef.h>
 
@@ -223,4 +223,96 @@ evd_verdict_free(struct evd_verdict *v)
 {
 	evd__response_free((struct response *)v);
 	return NULL;
+}
+
+/* ---- limits ------------------------------------------------------------ */
+
+static const Eventd__V1__LimitsReport *
+limits_pb(const struct evd_limits *page)
+{
+	return ((const struct response *)page)->pb->limits;
+}
+
+static const Eventd__V1__UserLimits *
+user_pb(const struct evd_user_limits *u)
+{
+	return (const Eventd__V1__UserLimits *)u;
+}
+
+int
+evd_limits(struct evd *c, const uint32_t *uid, uint64_t after,
+	struct evd_limits **page)
+{
+	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
+	Eventd__V1__LimitsShow show = EVENTD__V1__LIMITS_SHOW__INIT;
+
+	EVD_CHECK(c);
+	show.one = uid != NULL;
+	show.uid = uid ? *uid : 0;
+	show.after = after;
+	request.verb_case = EVENTD__V1__REQUEST__VERB_LIMITS;
+	request.limits = &show;
+	return evd__request_for(c, &request,
+		EVENTD__V1__RESPONSE__RESULT_LIMITS, (struct response **)page);
+}
+
+size_t
+evd_limits_count(const struct evd_limits *page)
+{
+	return limits_pb(page)->n_users;
+}
+
+const struct evd_user_limits *
+evd_limits_at(const struct evd_limits *page, size_t i)
+{
+	const Eventd__V1__LimitsReport *pb = limits_pb(page);
+
+	return i < pb->n_users ? (const struct evd_user_limits *)pb->users[i]
+			       : NULL;
+}
+
+uint64_t
+evd_limits_next(const struct evd_limits *page)
+{
+	return limits_pb(page)->next;
+}
+
+struct evd_limits *
+evd_limits_free(struct evd_limits *page)
+{
+	evd__response_free((struct response *)page);
+	return NULL;
+}
+
+uint32_t
+evd_user_uid(const struct evd_user_limits *u)
+{
+	return user_pb(u)->uid;
+}
+
+uint64_t
+evd_user_denied(const struct evd_user_limits *u)
+{
+	return user_pb(u)->denied;
+}
+
+int
+evd_user_limit(
+	const struct evd_user_limits *u, size_t i, struct evd_limit *limit)
+{
+	const Eventd__V1__UserLimits *pb = user_pb(u);
+	const Eventd__V1__Limit *l;
+
+	if (i >= pb->n_limits)
+		return -ENOENT;
+	l = pb->limits[i];
+	*limit = (struct evd_limit){
+		.key = l->key,
+		.used = l->used,
+		.max = l->max,
+		.from = l->from,
+		.refused = l->refused,
+		.near_it = l->near,
+	};
+	return 0;
 }

@@ -11,9 +11,11 @@
 #include "base/err.h"
 #include "config_access.h"
 #include "config_life.h"
+#include "config_limits.h"
 #include "config_session.h"
 #include "config_value.h"
 #include "coro/stacks.h"
+#include "kernel/users.h"
 #include "ordering.h"
 #include "policy/policy.h"
 #include "proto/envelope.h"
@@ -27,8 +29,9 @@ static const char *const log_words[] = {
 static const char *const yes_words[] = {"no", "yes", NULL};
 static const char *const corrupt_words[] = {"quarantine", "refuse", NULL};
 static const char *const daemon_sections[] = {
-	"Daemon", "Store", "Access", "Pool", NULL};
-static const char *const argued_sections[] = {"Access", "Pool", NULL};
+	"Daemon", "Store", "Access", "Pool", "Limits", NULL};
+static const char *const argued_sections[] = {
+	"Access", "Pool", "Limits", NULL};
 
 static void
 set_loops(
@@ -144,6 +147,8 @@ set_argued(struct config_file *f, const char *section, const char *words,
 {
 	if (strcmp(section, "Pool") == 0)
 		config_pool_set(f, words, key, value);
+	else if (strcmp(section, "Limits") == 0)
+		config_limits_set(f, words, key, value);
 	else
 		config_access_set(f, words, key, value);
 }
@@ -210,6 +215,7 @@ config_free(struct config *c)
 	free(c->store_path);
 	free(c->file);
 	policy_unref(c->policy);
+	limits_free(c->user_limits);
 	config_errors_deinit(&c->warnings);
 	free(c);
 	return NULL;
@@ -606,6 +612,7 @@ finish_daemon(struct loading *l)
 	if (l->source->log_level)
 		option_log_level(l, l->source->log_level);
 	count_loops(l);
+	limits_finish(c->user_limits, c->max_connections);
 	if (!r)
 		r = config_pools_finish(c);
 	if (c->window_bytes < c->limits.max_payload)
@@ -725,7 +732,8 @@ load(struct loading *l)
 	if (r)
 		return err_pass(r);
 	l->config->policy = policy_new(geteuid(), l->source->user);
-	if (!l->config->policy)
+	l->config->user_limits = limits_new(geteuid(), l->source->user);
+	if (!l->config->policy || !l->config->user_limits)
 		return err_raise(-ENOMEM);
 	r = l->source->file ? given_file_read(l) : main_file_read(l);
 	if (r != -ENOMEM) /* else it has been told: go on for the rest */

@@ -15,6 +15,7 @@
 #include "kernel/kernel.h"
 #include "kernel/spec.h"
 
+struct limits;
 struct policy;
 
 enum {
@@ -63,8 +64,9 @@ struct config {
 	char *file;             /* the eventd.conf that was read, or NULL */
 	struct session_spec **specs; /* n_specs, by name */
 	size_t n_specs;
-	struct policy *policy; /* [Access], finished */
-	uint32_t n_files;      /* read of eventd.conf and its drop-ins */
+	struct policy *policy;      /* [Access], finished */
+	struct limits *user_limits; /* [Limits]; NULL: taken out */
+	uint32_t n_files;           /* read of eventd.conf and its drop-ins */
 	struct config_errors warnings; /* what is read past */
 };
 

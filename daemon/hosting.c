@@ -222,7 +222,7 @@ plan_order(struct transition *t)
 
 int
 transition_make(
-	struct transition **out, struct hosting *h, const struct config *config)
+	struct transition **out, struct hosting *h, struct config *config)
 {
 	struct transition *t = calloc(1, sizeof(*t));
 	unsigned next_home = h->next_home;
@@ -231,7 +231,7 @@ transition_make(
 	if (!t)
 		return err_raise(-ENOMEM);
 	t->hosting = h;
-	t->policy = config->policy;
+	t->config = config;
 	round_init(&t->round, h->loops, h->n_loops);
 	t->items = calloc(config->n_specs + 1, sizeof(*t->items));
 	/* at most a removal and an addition for each */
@@ -431,11 +431,13 @@ transition_guarded(struct round *round)
 static void
 transition_guard(struct round *round, struct loop *l)
 {
-	const struct transition *t =
-		container_of(round, struct transition, round);
+	struct transition *t = container_of(round, struct transition, round);
 
 	if (l->net)
-		net_set_policy(l->net, t->policy);
+		net_set_policy(l->net, t->config->policy);
+	if (l->sched.index == 0 && t->config->user_limits)
+		users_set_limits(
+			&l->sched.kernel->users, TAKE(t->config->user_limits));
 }
 
 /* What was guarded by the old rules has gone, what is by the new ones is not

@@ -11,7 +11,6 @@
 #include "verb/daemon_ops.h"
 
 struct config;
-struct policy;
 
 struct hosted {
 	struct session_spec *spec; /* a reference */
@@ -47,7 +46,7 @@ struct transition {
 	size_t n;
 	struct start_order *order; /* of those that are new; or NULL */
 	struct reload_diff diff;
-	struct policy *policy;      /* of the configuration; borrowed */
+	struct config *config;      /* borrowed; its limits are taken out */
 	_Atomic unsigned n_refused; /* sessions that could not be made */
 	void (*done)(struct transition *t, void *arg);
 	void *arg;
@@ -57,8 +56,8 @@ void hosting_init(struct hosting *h, struct loop *loops, unsigned n_loops);
 void hosting_deinit(struct hosting *h);
 
 /* What to do to host the sessions of @config. -ENOMEM. */
-int transition_make(struct transition **out, struct hosting *h,
-	const struct config *config);
+int transition_make(
+	struct transition **out, struct hosting *h, struct config *config);
 /* Do it: first aliases are let go and sessions removed, then the policy comes
  * into force, then others take them and start. @done is called when the new set
  * is the hosting's; it frees @t. */

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ctl.h"
 #include "hint.h"
@@ -159,6 +160,15 @@ fail_output(struct ctl *ctl, int err)
 		strerror(err));
 }
 
+/* A write that failed before has left no reason: the next one has it, too. */
+static int
+ask_why(FILE *f)
+{
+	int fd = fileno(f);
+
+	return fd >= 0 && write(fd, "\n", 1) < 0 ? errno : EIO;
+}
+
 /* It is told once. */
 int
 ctl_flush(struct ctl *ctl)
@@ -166,6 +176,6 @@ ctl_flush(struct ctl *ctl)
 	errno = 0;
 	if (ctl->output_code || (fflush(ctl->out) == 0 && !ferror(ctl->out)))
 		return ctl->output_code;
-	ctl->output_code = fail_output(ctl, errno ? errno : EIO);
+	ctl->output_code = fail_output(ctl, errno ? errno : ask_why(ctl->out));
 	return ctl->output_code;
 }

@@ -171,6 +171,7 @@ int verb_profile(struct ctl *ctl);
 int verb_queue(struct ctl *ctl);
 int verb_dead(struct ctl *ctl);
 int verb_policy(struct ctl *ctl);
+int verb_limits(struct ctl *ctl);
 int verb_version(struct ctl *ctl);
 int verb_completion(struct ctl *ctl);
 int verb_help(struct ctl *ctl);

@@ -546,6 +546,17 @@ const struct verb verbs[] = {
 		verb_policy,
 	},
 	{
+		"limits",
+		"[USER]",
+		"show what users make the daemon hold, and may",
+		"USER is a name or a uid; else all that hold something.\n",
+		{OPT_END},
+		0,
+		1,
+		{COMPLETE_NOTHING, COMPLETE_NOTHING},
+		verb_limits,
+	},
+	{
 		"version",
 		"",
 		"print the versions of eventctl and the daemon",

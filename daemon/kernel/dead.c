@@ -267,6 +267,7 @@ letter_link(struct sched *s, struct dead *d)
 void
 dead_keep(struct sched *s, struct dead *d, struct msg *m)
 {
+	msg_uncharge(&s->pool, m);
 	m->flags &= MSG_URGENT | MSG_WIDE;
 	if (m->flags & MSG_WIDE) {
 		msg_wide(m)->call = 0;

@@ -224,6 +224,21 @@ drop_parts(struct sched *s, struct delay *delay)
 	free(delay->more);
 }
 
+/* A client's: charge his user with it, or (@sign -1) not any more. */
+static struct user *
+charge_user(struct sched *s, const struct delay *delay, int sign)
+{
+	struct user *user = NULL;
+
+	if (delay_uid(delay) != DELAY_NO_UID)
+		user = users_charge(&s->kernel->users, delay_uid(delay),
+			CHARGE_TIMERS, sign, s->now_ns);
+	if (user)
+		charge_add(&s->charges, user->index, 0,
+			sign * (int64_t)charge_of(delay));
+	return user;
+}
+
 static void
 delay_free(struct sched *s, struct delay *delay)
 {
@@ -239,6 +254,8 @@ delay_free(struct sched *s, struct delay *delay)
 	if (more && more->name_size)
 		delay_names_remove(s, delay);
 	d->size -= charge_of(delay);
+	if (delay_uid(delay) != DELAY_NO_UID)
+		charge_user(s, delay, -1);
 	if (more || (delay->timer.b & (DELAY_ALIAS | DELAY_APART)))
 		drop_parts(s, delay);
 	delay_slot_give(d, delay);
@@ -291,6 +308,8 @@ delay_make(struct sched *s, struct session *owner,
 	if (owner)
 		delay_list_in(&s->delays, owner, delay);
 	s->delays.size += charge_of(delay);
+	if (init->has_uid && !charge_user(s, delay, 1))
+		delay_parcel(delay)->uid = DELAY_NO_UID;
 	s->delays.n_calendars += init->calendar != NULL;
 	*out = delay;
 	return 0;
@@ -440,7 +459,8 @@ delays_cancel_all(struct sched *s, struct session *owner)
 }
 
 uint32_t
-delays_cancel_alias(struct sched *s, const char *name, size_t size)
+delays_cancel_alias(
+	struct sched *s, const char *name, size_t size, uint32_t uid)
 {
 	struct alias *alias = alias_find(&s->kernel->aliases, name, size);
 	uint64_t holder = alias ? atomic_load(&alias->holder) : 0, id = 0;
@@ -449,6 +469,8 @@ delays_cancel_alias(struct sched *s, const char *name, size_t size)
 
 	while (alias && (delay = delays_next(&s->delays, id))) {
 		id = delay->id;
+		if (uid != DELAY_NO_UID && delay_uid(delay) != uid)
+			continue;
 		if (delay->timer.b & DELAY_SCHEDULE)
 			continue;
 		if (delay->timer.b & DELAY_ALIAS
@@ -635,6 +657,21 @@ next_due(struct delay *delay, uint64_t now, bool missed)
 	return delay_sum(now, wait);
 }
 
+/* Whatever the limit: it was accepted as a timer. */
+static void
+charge_event(struct sched *s, const struct delay *delay, struct msg *m)
+{
+	/* At once, for the timer's charge is about to go. */
+	const struct user *user = users_charge(&s->kernel->users,
+		delay_uid(delay), CHARGE_EVENTS, 1, s->now_ns);
+
+	if (!user)
+		return;
+	m->flags |= MSG_CHARGED;
+	msg_wide(m)->user = user->index;
+	charge_add(&s->charges, user->index, 0, msg_charge(m));
+}
+
 static struct msg *
 event_of(struct sched *s, const struct delay *delay)
 {
@@ -662,6 +699,8 @@ event_of(struct sched *s, const struct delay *delay)
 	m->id = sched_id(s);
 	if (delay->timer.b & DELAY_URGENT)
 		m->flags |= MSG_URGENT;
+	if (delay_uid(delay) != DELAY_NO_UID)
+		charge_event(s, delay, m);
 	if (m->flags & MSG_EXTRA)
 		msg_live(m, clock_now(s->kernel->clock), delay->more->ttl_ns);
 	return m;

@@ -219,8 +219,10 @@ unsigned delay_names_home(const struct sched *s, const struct alias *alias);
 
 /* Cancel all that @owner set, but for its schedule: how many. */
 uint32_t delays_cancel_all(struct sched *s, struct session *owner);
-/* All here to the alias called @name, or to the session that holds it. */
-uint32_t delays_cancel_alias(struct sched *s, const char *name, size_t size);
+/* All here to the alias called @name, or to the session that holds it; but with
+ * @uid those alone that this user has set. */
+uint32_t delays_cancel_alias(
+	struct sched *s, const char *name, size_t size, uint32_t uid);
 /* All that @owner set for itself: its state goes; with @schedule also those of
  * its spec: it goes itself. */
 void delays_cancel_owned(struct sched *s, struct session *owner, bool schedule);

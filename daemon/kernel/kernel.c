@@ -40,6 +40,10 @@ kernel_init(struct kernel *k, const struct kernel_limits *limits,
 	epoch_init(&k->epoch);
 	depot_init(&k->depot);
 	r = aliases_init(&k->aliases, &k->epoch);
+	if (!r && users_init(&k->users)) {
+		aliases_deinit(&k->aliases);
+		r = err_raise(-ENOMEM);
+	}
 	if (r) {
 		depot_deinit(&k->depot);
 		epoch_deinit(&k->epoch);
@@ -63,6 +67,7 @@ void
 kernel_deinit(struct kernel *k)
 {
 	aliases_deinit(&k->aliases);
+	users_deinit(&k->users);
 	depot_deinit(&k->depot);
 	epoch_deinit(&k->epoch);
 	for (size_t i = 0; i < SESSION_CHUNKS; i++) {

@@ -11,6 +11,7 @@
 #include "kernel/alias.h"
 #include "kernel/epoch.h"
 #include "kernel/msg.h"
+#include "kernel/users.h"
 
 struct executor;
 struct sched;
@@ -56,6 +57,7 @@ struct kernel {
 	struct epoch epoch;
 	struct aliases aliases;
 	struct sessions sessions;
+	struct users users;
 	struct depot depot;
 	struct kernel_limits limits;
 	const struct clock_source *clock;

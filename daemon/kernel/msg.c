@@ -203,6 +203,8 @@ msg_with_extra(struct msg_pool *p, const struct msg *m)
 	copy->op = m->op;
 	copy->flags |= m->flags;
 	copy->attempt = m->attempt;
+	if (m->flags & MSG_CHARGED)
+		charge_add(p->charges, msg_wide(m)->user, 1, msg_charge(m));
 	return copy;
 }
 
@@ -214,6 +216,16 @@ copy_extra(struct msg *copy, const struct msg *m)
 
 	*extra = *msg_extra_at(m);
 	extra->batch = NULL;
+}
+
+void
+msg_uncharge(struct msg_pool *p, struct msg *m)
+{
+	if (!(m->flags & MSG_CHARGED))
+		return;
+	m->flags &= (uint16_t)~MSG_CHARGED;
+	assert(p && p->charges); /* it is a scheduler's */
+	charge_add(p->charges, msg_wide(m)->user, -1, -(int64_t)msg_charge(m));
 }
 
 struct msg *

@@ -17,6 +17,7 @@
 
 #include "base/fault.h"
 #include "kernel/depot.h"
+#include "kernel/users.h"
 
 struct batch;
 struct sched;
@@ -34,14 +35,15 @@ enum msg_op {
 };
 
 enum msg_flag {
-	MSG_ACK = 1,      /* the sender is told the fate, by its seq */
-	MSG_MAY_PARK = 2, /* waits for room instead of being refused */
-	MSG_ADMITTED = 4, /* counted as accepted */
-	MSG_REPLIED = 8,  /* its call has been answered */
-	MSG_URGENT = 16,  /* goes before those that are not */
-	MSG_DELAYED = 32, /* held by a timer, or was */
-	MSG_EXTRA = 64,   /* has a struct msg_extra */
-	MSG_WIDE = 128,   /* has a struct msg_wide */
+	MSG_ACK = 1,           /* the sender is told the fate, by its seq */
+	MSG_MAY_PARK = 2,      /* waits for room instead of being refused */
+	MSG_ADMITTED = 4,      /* counted as accepted */
+	MSG_REPLIED = 8,       /* its call has been answered */
+	MSG_URGENT = 16,       /* goes before those that are not */
+	MSG_DELAYED = 32,      /* held by a timer, or was */
+	MSG_EXTRA = 64,        /* has a struct msg_extra */
+	MSG_WIDE = 128,        /* has a struct msg_wide */
+	MSG_CHARGED = 1 << 14, /* to msg_wide.user */
 };
 
 enum { MSG_PAYLOAD_MAX = 1 << 30, MSG_KEY_MAX = 64 };
@@ -94,7 +96,8 @@ struct msg_wide {
 		 * 0: not known */
 		uint64_t deadline_ns;
 	};
-	uint64_t level; /* enum msg_level that settles it */
+	uint32_t level; /* enum msg_level that settles it */
+	uint32_t user;  /* with MSG_CHARGED: its index, see users.h */
 };
 
 /* To change it; @m has it. */
@@ -284,6 +287,7 @@ struct msg_pool {
 	uint32_t room[MSG_CLASSES + 1];
 	struct depot_block *full[MSG_CLASSES]; /* a batch, or NULL */
 	struct depot *depot;
+	struct charges *charges; /* of its scheduler; NULL: none are made */
 };
 
 /* AddressSanitizer is to see each message come and go. */
@@ -412,6 +416,8 @@ msg_free_plain(struct msg_pool *p, struct msg *m)
 	p->free[c] = block;
 	p->room[c]--;
 }
+/* @m is not charged any more. */
+void msg_uncharge(struct msg_pool *p, struct msg *m);
 /* NULL: nothing. Returns NULL. */
 static inline struct msg *
 msg_free(struct msg_pool *p, struct msg *m)
@@ -422,6 +428,8 @@ msg_free(struct msg_pool *p, struct msg *m)
 	if (!m)
 		return NULL;
 	c = m->pool_class;
+	if (m->flags & MSG_CHARGED)
+		msg_uncharge(p, m);
 	if (!p || !p->room[c])
 		return msg_free_rest(p, m);
 	block = msg_block(m);

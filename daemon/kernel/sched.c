@@ -35,6 +35,8 @@ sched_init(struct sched *s, struct kernel *k, unsigned index,
 		return err_fold(r);
 	s->now_ns = clock_now(k->clock);
 	msg_pool_init(&s->pool, &k->depot);
+	charges_init(&s->charges, &k->users);
+	s->pool.charges = &s->charges;
 	timers_init(&s->timers, s->now_ns);
 	timers_init(&s->wall_timers, clock_wall(k->clock));
 	calls_init(&s->calls, index);
@@ -80,6 +82,8 @@ sched_publish(struct sched *s)
 {
 	if (s->journals)
 		journals_flush(s);
+	if (s->charges.dirty)
+		charges_flush(&s->charges, s->now_ns);
 	while (s->outbox_set) {
 		unsigned i = (unsigned)__builtin_ctzll(s->outbox_set);
 		struct msg *batch = s->outbox[i].head;
@@ -668,6 +672,8 @@ sched_sleep(struct sched *s)
 {
 	if (s->run_head || s->outbox_set)
 		return false;
+	if (s->charges.dirty) /* callbacks since the turn */
+		charges_flush(&s->charges, s->now_ns);
 	epoch_offline(&s->reader);
 	epoch_collect(&s->kernel->epoch);
 	atomic_store(&s->asleep, true);

@@ -94,6 +94,7 @@ struct sched {
 	uint64_t wall_ns, wall_turn; /* sched_wall_ns() */
 	uint64_t next_id;            /* of a message, see sched_id() */
 	struct msg_pool pool;
+	struct charges charges;
 	struct timers timers;       /* monotonic */
 	struct timers wall_timers;  /* of alarms: wall clock */
 	struct timers *boot_timers; /* NULL until there is one */

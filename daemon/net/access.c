@@ -38,6 +38,56 @@ conn_rights_of(struct sched *s, pid_t pid)
 	return NULL;
 }
 
+/* ---- what is charged ----------------------------------------------------- */
+
+static struct users *
+users_of(const struct conn *c)
+{
+	return &c->loop->sched.kernel->users;
+}
+
+int
+conn_admit(struct conn *c, char *text, size_t size)
+{
+	return users_admit(users_of(c), c->peer.uid, c->accepted_ns,
+		&c->peer.user, text, size);
+}
+
+static void
+charge(struct conn *c, enum charge_kind kind, uint32_t *charged, uint32_t now)
+{
+	int64_t more = (int64_t)now - *charged;
+
+	if (!more)
+		return;
+	*charged = now;
+	user_charge(
+		users_of(c), c->peer.user, kind, more, c->loop->sched.now_ns);
+}
+
+void
+conn_charge(struct conn *c)
+{
+	charge(c, CHARGE_ALIASES, &c->charged_aliases, c->n_bindings);
+	peer_charge(&c->peer);
+}
+
+void
+conn_discharge(struct conn *c)
+{
+	if (!c->peer.user)
+		return;
+	charge(c, CHARGE_ALIASES, &c->charged_aliases, 0);
+	charge(c, CHARGE_CALLS, &c->peer.charged_calls, 0);
+	charge(c, CHARGE_WATCHES, &c->peer.charged_watches, 0);
+	if (!c->greeted)
+		user_charge(users_of(c), c->peer.user, CHARGE_GREETING, -1,
+			c->loop->sched.now_ns);
+	/* Last: it keeps the user in the table. */
+	user_charge(users_of(c), c->peer.user, CHARGE_CONNECTIONS, -1,
+		c->loop->sched.now_ns);
+}
+
 /* ---- another policy ------------------------------------------------------ */
 
 /* Its unit, if only now some rule asks for it; else as it was. */

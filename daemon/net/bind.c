@@ -86,6 +86,10 @@ refuse_bind(
 			bind->binding);
 		return EVD_STATUS_INVALID;
 	}
+	conn_charge(c);
+	if (!user_has_room(c->peer.user, CHARGE_ALIASES, 0, 1))
+		return user_refuse(&c->loop->sched.kernel->users, c->peer.user,
+			CHARGE_ALIASES, c->loop->sched.now_ns, text, size);
 	if (c->n_bindings >= CONN_BINDINGS_MAX) {
 		snprintf(text, size, "a connection binds at most %d aliases",
 			CONN_BINDINGS_MAX);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "frame.h"
 #include "kernel/claim.h"
@@ -286,10 +287,8 @@ static void conn_on_flush(struct loop_flush *flush);
 static int
 conn_start(struct conn *c)
 {
-	int r = conn_identify(c);
+	int r;
 
-	if (r)
-		return err_pass(r);
 	c->session = c->peer.session =
 		session_new(&c->loop->sched, &conn_session_ops, NULL, c);
 	if (!c->session)
@@ -330,6 +329,7 @@ conn_open(struct loop *l, int fd)
 {
 	struct net *net = l->net;
 	struct conn *c = calloc(1, sizeof(*c));
+	char text[VERB_TEXT_MAX] = "out of memory, or MaxSessions= is reached";
 	int r = c ? 0 : err_raise(-ENOMEM);
 
 	if (c) {
@@ -342,16 +342,21 @@ conn_open(struct loop *l, int fd)
 		c->fd = fd;
 		c->flush.run = conn_on_flush;
 		c->accepted_ns = l->sched.now_ns;
-		r = conn_start(c);
+		r = FAULT(conn_admit) ? err_raise(-ENOMEM) : conn_identify(c);
+		if (!r)
+			r = conn_admit(c, text, sizeof(text));
+		if (!r)
+			r = conn_start(c);
 	}
 	if (r) {
-		conn_turn_away(fd, EVD_STATUS_LIMIT,
-			"out of memory, or MaxSessions= is reached");
-		if (c)
+		conn_turn_away(fd, EVD_STATUS_LIMIT, text);
+		if (c) {
+			conn_discharge(c);
 			rights_unref(c->peer.rights);
+		}
 		free(c);
 		atomic_fetch_sub(&net->server->shared.n_connections, 1);
-		return err_pass(r);
+		return r == USER_E_LIMIT ? 0 : err_pass(r);
 	}
 	net->n_conns++;
 	list_append(&net->conns, &c->link);
@@ -371,6 +376,9 @@ void
 conn_greeted(struct conn *c)
 {
 	c->state = CONN_OPEN;
+	c->greeted = true;
+	user_charge(&c->loop->sched.kernel->users, c->peer.user,
+		CHARGE_GREETING, -1, c->loop->sched.now_ns);
 	list_remove(&c->greeting);
 }
 
@@ -384,6 +392,7 @@ conn_on_closed(uv_handle_t *handle)
 	list_remove(&c->link);
 	net->n_conns--;
 	atomic_fetch_sub(&c->server->shared.n_connections, 1);
+	conn_discharge(c);
 	outbuf_deinit(&c->out, &net->pool);
 	free(c->in);
 	acks_deinit(&c->acks);

@@ -101,6 +101,7 @@ struct conn {
 	uint8_t state;     /* enum conn_state */
 	uint8_t events;    /* what poll waits for */
 	bool input_paused; /* see must_pause() */
+	bool greeted;      /* its hello has come */
 	struct outbuf out;
 	uint8_t *in; /* an incomplete frame, or what waits while paused */
 	size_t in_size, in_room;
@@ -124,6 +125,7 @@ struct conn {
 	struct inbound *inbound; /* ring: handle modulo its size */
 	uint32_t inbound_room;
 	uint64_t last_handle;
+	uint32_t charged_aliases; /* to its user, see conn_charge() */
 	char name[CONN_NAME_MAX];
 };
 
@@ -156,6 +158,13 @@ void conn_update_poll(struct conn *c);
 
 /* access.c: read who it is; 0 or -ENOMEM. */
 int conn_identify(struct conn *c);
+/* Whom it is charged to: 0; USER_E_LIMIT and why; or -ENOMEM. */
+int conn_admit(struct conn *c, char *text, size_t size);
+/* Charge its user with what it holds now; at the end of each turn in which that
+ * may have changed. */
+void conn_charge(struct conn *c);
+/* It holds nothing any more. */
+void conn_discharge(struct conn *c);
 /* May it do @right (post or call) with @event to @alias? @ref: it is called so
  * by the client, 0: by its name. To be asked when it may not do so to all. */
 bool conn_may_send(struct conn *c, enum right right, uint64_t ref,

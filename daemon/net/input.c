@@ -209,6 +209,22 @@ forward(struct conn *c, struct msg *m, uint64_t handle)
 	session_forward(c->session, inbound_take(c, handle), deadline_ns, m);
 }
 
+/* Charge the user of @c for @m, or say why not. */
+static int
+charge(struct conn *c, struct msg *m, char *text, size_t size)
+{
+	struct sched *s = &c->loop->sched;
+	enum charge_kind kind =
+		charge_take(&s->charges, c->peer.user->index, msg_charge(m));
+
+	if (kind != CHARGES)
+		return user_refuse(&s->kernel->users, c->peer.user, kind,
+			s->now_ns, text, size);
+	m->flags |= MSG_CHARGED;
+	msg_wide(m)->user = c->peer.user->index;
+	return EVD_STATUS_OK;
+}
+
 static void
 on_post(struct conn *c, const struct envelope *e)
 {
@@ -255,6 +271,12 @@ on_post(struct conn *c, const struct envelope *e)
 		post_failed(c, e, EVD_STATUS_NO_MEMORY, NULL);
 		return;
 	}
+	status = charge(c, m, text, sizeof(text));
+	if (status) {
+		post_failed(c, e, status, text);
+		msg_free(&c->loop->sched.pool, m);
+		return;
+	}
 	msg_wide(m)->seq = e->seq;
 	msg_wide(m)->level = e->level;
 	m->flags |= MSG_ACK;
@@ -294,6 +316,12 @@ on_call(struct conn *c, const struct envelope *e)
 			c->server->max_calls);
 		status = EVD_STATUS_LIMIT;
 	}
+	if (!status && !user_has_room(c->peer.user, CHARGE_CALLS,
+			       (int64_t)c->session->n_calls -
+				       c->peer.charged_calls,
+			       1))
+		status = peer_lacks_room(
+			&c->peer, CHARGE_CALLS, 1, text, sizeof(text));
 	if (status) {
 		call_failed(c, e, status, text);
 		return;
@@ -301,6 +329,12 @@ on_call(struct conn *c, const struct envelope *e)
 	m = message_of(c, e, to);
 	if (!m) {
 		call_failed(c, e, EVD_STATUS_NO_MEMORY, "out of memory");
+		return;
+	}
+	status = charge(c, m, text, sizeof(text));
+	if (status) {
+		call_failed(c, e, status, text);
+		msg_free(&c->loop->sched.pool, m);
 		return;
 	}
 	r = session_call(c->session, m, e->call, e->timeout_ms, NULL);

@@ -188,6 +188,7 @@ conn_flush(struct conn *c)
 	if (c->state == CONN_CLOSING)
 		return;
 	c->n_served = 0;
+	conn_charge(c);
 	put_ack(c);
 	if (c->state == CONN_CLOSING)
 		return;

@@ -165,6 +165,21 @@ who_parse(struct who *who, const char *word, char *text, size_t size)
 	return 0;
 }
 
+int
+policy_user(const char *word, uint32_t *uid, char *text, size_t size)
+{
+	struct who who = {0};
+	int r = who_parse(&who, word, text, size);
+
+	free(who.unit);
+	if (r)
+		return r;
+	if (who.deny || (who.kind != WHO_UID && who.kind != WHO_OWNER))
+		return POLICY_E_WORD;
+	*uid = who.kind == WHO_UID ? who.id : geteuid();
+	return 0;
+}
+
 bool
 who_is(const struct policy *p, const struct who *who, const struct creds *creds)
 {

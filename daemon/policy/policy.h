@@ -114,6 +114,9 @@ int policy_add(struct policy *p, const struct policy_line *line, char *text,
 	size_t size);
 /* No more comes: 0 or -ENOMEM. */
 int policy_finish(struct policy *p);
+/* The uid of "user:NAME", "uid:N", "root" or "owner": 0, POLICY_E_WORD,
+ * POLICY_E_UNKNOWN and which, or -ENOMEM. */
+int policy_user(const char *word, uint32_t *uid, char *text, size_t size);
 /* Does @who mean @creds? */
 bool who_is(const struct policy *p, const struct who *who,
 	const struct creds *creds);

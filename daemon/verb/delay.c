@@ -61,7 +61,9 @@ delay_ok(struct peer *p, uint64_t id, const Eventd__V1__Delay *d)
 		verb_refuse(p, id, EVD_STATUS_TOO_LARGE, text);
 		return false;
 	}
-	if (!verb_may(p, id, RIGHT_POST, d->alias, d->event))
+	if (!verb_may(p, id, RIGHT_POST, d->alias, d->event) ||
+		!verb_has_room(p, id, CHARGE_TIMERS, 1) ||
+		!verb_has_room(p, id, CHARGE_BYTES, d->payload.len))
 		return false;
 	if (d->delay_ms > VERB_DELAY_MAX_MS ||
 		d->repeat_ms > VERB_DELAY_MAX_MS ||
@@ -144,6 +146,22 @@ delay_refused(struct gather *g, struct sched *s, int r)
 	}
 }
 
+/* The timer of that name that it would take the place of. */
+static bool
+may_replace(struct gather *g, struct sched *s, const struct setting *set)
+{
+	const struct delay_init *init = &set->init;
+	const struct alias *alias =
+		init->name_size ? alias_find(&s->kernel->aliases, init->alias,
+					  init->alias_size)
+				: NULL;
+	uint64_t id =
+		alias ? delay_named(s, 0, alias, init->name, init->name_size)
+		      : 0;
+
+	return !id || verb_timer_may_change(g, s, id);
+}
+
 static bool
 delay_visit(struct gather *g, struct sched *s)
 {
@@ -154,6 +172,10 @@ delay_visit(struct gather *g, struct sched *s)
 
 	if (owner && atomic_load(&owner->home) != s)
 		owner = NULL;
+	if (!may_replace(g, s, set)) {
+		calendar_unref(set->init.calendar);
+		return false;
+	}
 	if (set->waits)
 		set->init.due_ns = delay_now(s, set->init.clock) + set->wait_ns;
 	r = delay_set(s, owner, &set->init, &id, &replaced);

@@ -117,6 +117,45 @@ which_not_found(struct gather *g)
 			w->name, g->name);
 }
 
+const char *
+verb_timer_target(struct sched *s, const struct delay *delay)
+{
+	const struct session *t;
+
+	if (delay->timer.b & DELAY_ALIAS)
+		return delay_parcel(delay)->alias->name;
+	t = session_find(s->kernel, delay_parcel(delay)->to);
+	return t && atomic_load(&t->home) == s ? session_name(t) : "";
+}
+
+bool
+verb_timer_may_change(struct gather *g, struct sched *s, uint64_t id)
+{
+	const struct delay *delay = delay_find(&s->delays, id);
+	const struct creds *creds = &g->rights->creds;
+	const char *target;
+
+	if (!delay || (delay_uid(delay) == creds->uid &&
+			      delay_uid(delay) != DELAY_NO_UID))
+		return true;
+	target = verb_timer_target(s, delay);
+	if (rights_may(g->rights, RIGHT_MANAGE, target, NULL))
+		return true;
+	snprintf(g->name, sizeof(g->name), "%s", target);
+	g->denied = 1 + RIGHT_MANAGE;
+	return false;
+}
+
+/* All, for who manages the alias; else those that his user has set. */
+static uint64_t
+cancel_all(struct gather *g, struct sched *s)
+{
+	bool all = rights_may(g->rights, RIGHT_MANAGE, g->name, NULL);
+
+	return delays_cancel_alias(s, g->name, strlen(g->name),
+		all ? DELAY_NO_UID : g->rights->creds.uid);
+}
+
 /* ---- cancel ------------------------------------------------------------ */
 
 static bool
@@ -126,15 +165,17 @@ cancel_visit(struct gather *g, struct sched *s)
 	uint64_t id;
 
 	if (w->timer) {
-		w->n += delay_cancel(s, w->timer) == 0;
+		if (verb_timer_may_change(g, s, w->timer))
+			w->n += delay_cancel(s, w->timer) == 0;
 		return false;
 	}
 	if (w->all)
-		w->n += delays_cancel_alias(s, g->name, strlen(g->name));
+		w->n += cancel_all(g, s);
 	else
-		while ((id = find_by_name(g, s)))
+		while ((id = find_by_name(g, s)) &&
+			verb_timer_may_change(g, s, id))
 			w->n += delay_cancel(s, id) == 0;
-	return true;
+	return !g->denied;
 }
 
 static void
@@ -173,8 +214,12 @@ adjust_visit(struct gather *g, struct sched *s)
 {
 	struct which *w = g->out;
 	uint64_t id = w->timer ? w->timer : find_by_name(g, s);
-	int r = id ? delay_adjust(s, id, &w->change) : DELAY_E_FIRED;
+	int r = DELAY_E_FIRED;
 
+	if (id && !verb_timer_may_change(g, s, id))
+		return false;
+	if (id)
+		r = delay_adjust(s, id, &w->change);
 	if (r == DELAY_E_FIRED)
 		return !w->timer;
 	w->n++;
@@ -311,18 +356,6 @@ verb_calendar(struct peer *p, const Eventd__V1__Request *r)
 
 /* ---- timers ------------------------------------------------------------ */
 
-/* Whom it goes to: a session's timer for itself is shown under its name. */
-static const char *
-target_name(struct sched *s, const struct delay *delay)
-{
-	const struct session *t;
-
-	if (delay->timer.b & DELAY_ALIAS)
-		return delay_parcel(delay)->alias->name;
-	t = session_find(s->kernel, delay_parcel(delay)->to);
-	return t && atomic_load(&t->home) == s ? session_name(t) : "";
-}
-
 /* What few timers have. */
 static bool
 timer_info_more(struct gather *g, Eventd__V1__TimerInfo *info,
@@ -348,7 +381,7 @@ timer_info(struct gather *g, struct sched *s, const struct delay *delay)
 		return NULL;
 	eventd__v1__timer_info__init(info);
 	info->id = delay->id;
-	info->alias = gather_string(g, target_name(s, delay));
+	info->alias = gather_string(g, verb_timer_target(s, delay));
 	info->event = gather_string(g, delay_event(delay));
 	info->due_ns = (int64_t)delay_due_wall_ns(s, delay);
 	info->owner = delay->owner;
@@ -362,7 +395,7 @@ timer_info(struct gather *g, struct sched *s, const struct delay *delay)
 static bool
 is_wanted(const struct gather *g, struct sched *s, const struct delay *delay)
 {
-	const char *name = target_name(s, delay);
+	const char *name = verb_timer_target(s, delay);
 
 	if (g->name[0] && strcmp(name, g->name) != 0)
 		return false;

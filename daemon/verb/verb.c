@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "envelope.h"
 #include "kernel/alias.h"
+#include "kernel/ties.h"
 
 void
 verb_refuse(struct peer *p, uint64_t id, int status, const char *text)
@@ -50,6 +51,9 @@ peer_deny(struct peer *p, enum right right, const char *alias,
 
 	rights_explain(p->rights, &v, text, size);
 	atomic_fetch_add_explicit(&p->shared->denied, 1, memory_order_relaxed);
+	if (p->user)
+		atomic_fetch_add_explicit(
+			&p->user->denied, 1, memory_order_relaxed);
 	if (v.rule)
 		atomic_fetch_add_explicit(
 			&v.rule->refused, 1, memory_order_relaxed);
@@ -75,6 +79,52 @@ verb_may(struct peer *p, uint64_t id, enum right right, const char *alias,
 	verb_refuse(p, id,
 		peer_deny(p, right, alias, event, text, sizeof(text)), text);
 	return false;
+}
+
+static void
+charge(struct peer *p, enum charge_kind kind, uint32_t *charged, uint32_t now)
+{
+	struct sched *s = atomic_load(&p->session->home);
+	int64_t more = (int64_t)now - *charged;
+
+	if (!more)
+		return;
+	*charged = now;
+	user_charge(&s->kernel->users, p->user, kind, more, s->now_ns);
+}
+
+void
+peer_charge(struct peer *p)
+{
+	const struct session *s = p->session;
+
+	charge(p, CHARGE_CALLS, &p->charged_calls, s->n_calls);
+	charge(p, CHARGE_WATCHES, &p->charged_watches,
+		s->ties ? s->ties->n : 0);
+}
+
+int
+peer_lacks_room(struct peer *p, enum charge_kind kind, uint64_t n, char *text,
+	size_t size)
+{
+	struct sched *s = atomic_load(&p->session->home);
+
+	peer_charge(p);
+	if (user_has_room(p->user, kind, 0, n))
+		return EVD_STATUS_OK;
+	return user_refuse(
+		&s->kernel->users, p->user, kind, s->now_ns, text, size);
+}
+
+bool
+verb_has_room(struct peer *p, uint64_t id, enum charge_kind kind, uint64_t n)
+{
+	char text[VERB_TEXT_MAX];
+	int status = peer_lacks_room(p, kind, n, text, sizeof(text));
+
+	if (status)
+		verb_refuse(p, id, status, text);
+	return !status;
 }
 
 bool
@@ -125,6 +175,7 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 		ROW(PING, verb_ping),
 		ROW(RESTART, verb_restart),
 		ROW(CANCEL_CALL, verb_cancel_call),
+		ROW(LIMITS, verb_limits),
 		ROW(POLICY, verb_policy),
 		ROW(POLICY_EXPLAIN, verb_policy_explain),
 		ROW(PROFILE, verb_profile),

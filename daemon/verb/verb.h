@@ -61,6 +61,8 @@ struct peer {
 	pid_t pid;             /* for display: it may be another's by now */
 	const char *name;      /* from Hello; "" if none */
 	struct rights *rights; /* by its credentials; a reference */
+	struct user *user;     /* whom all is charged to, and that as it was */
+	uint32_t charged_calls, charged_watches; /* at the end of the turn */
 	struct peer_shared *shared;
 	struct will *will; /* what it leaves, or NULL */
 	bool goodbye;      /* it has said that it goes */
@@ -100,6 +102,15 @@ bool verb_name_ok(struct peer *p, uint64_t id, const char *alias);
  * and logged, and an answer has been sent. */
 bool verb_may(struct peer *p, uint64_t id, enum right right, const char *alias,
 	const char *event);
+/* Its user has room for @n more of @kind; else that has been counted, and an
+ * answer has been sent. */
+bool verb_has_room(
+	struct peer *p, uint64_t id, enum charge_kind kind, uint64_t n);
+/* The same without an answer: 0 or EVD_STATUS_LIMIT and why. */
+int peer_lacks_room(struct peer *p, enum charge_kind kind, uint64_t n,
+	char *text, size_t size);
+/* Charge its user with the calls and watches that it has now. */
+void peer_charge(struct peer *p);
 /* verb_may() manage the daemon as a whole. */
 bool verb_may_manage(struct peer *p, uint64_t id);
 /* Count and log that it may not; why goes to @text. Returns
@@ -130,6 +141,7 @@ void verb_reload(struct peer *p, const Eventd__V1__Request *r);
 void verb_restart(struct peer *p, const Eventd__V1__Request *r);
 void verb_policy(struct peer *p, const Eventd__V1__Request *r);
 void verb_policy_explain(struct peer *p, const Eventd__V1__Request *r);
+void verb_limits(struct peer *p, const Eventd__V1__Request *r);
 void verb_profile(struct peer *p, const Eventd__V1__Request *r);
 void verb_spawn(struct peer *p, const Eventd__V1__Request *r);
 void verb_set_executor(struct peer *p, const Eventd__V1__Request *r);

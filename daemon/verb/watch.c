@@ -31,7 +31,8 @@ verb_wait(struct peer *p, const Eventd__V1__Request *r)
 	int e;
 
 	if (!verb_is_open(p, r->id) || !verb_name_ok(p, r->id, alias) ||
-		!verb_may(p, r->id, RIGHT_WATCH, alias, NULL))
+		!verb_may(p, r->id, RIGHT_WATCH, alias, NULL) ||
+		!verb_has_room(p, r->id, CHARGE_CALLS, 1))
 		return;
 	if (!ms)
 		ms = sched_of(p)->kernel->limits.call_timeout_ms;
@@ -145,8 +146,9 @@ verb_watch(struct peer *p, const Eventd__V1__Request *r)
 
 	if (watch->alias[0] && !verb_name_ok(p, r->id, watch->alias))
 		return;
-	if (watch->link &&
-		!verb_may(p, r->id, RIGHT_MANAGE, watch->alias, NULL))
+	if ((watch->link &&
+		    !verb_may(p, r->id, RIGHT_MANAGE, watch->alias, NULL)) ||
+		!verb_has_room(p, r->id, CHARGE_WATCHES, 1))
 		return;
 	if (watch->alias[0]) {
 		if (!verb_may(p, r->id, RIGHT_WATCH, watch->alias, NULL))
@@ -174,7 +176,11 @@ verb_watch_names(struct peer *p, const Eventd__V1__Request *r)
 {
 	const char *pattern = r->watch_names->pattern;
 	uint64_t number = 0;
-	int e = names_watch(p->session, pattern, strlen(pattern), &number);
+	int e;
+
+	if (!verb_has_room(p, r->id, CHARGE_WATCHES, 1))
+		return;
+	e = names_watch(p->session, pattern, strlen(pattern), &number);
 
 	answer_watched(p, r->id, e, number);
 }
@@ -200,8 +206,27 @@ will_free(struct peer *p)
 	p->will = NULL;
 }
 
+/* As the event that it will be. */
 static int
-will_set(struct peer *p, const Eventd__V1__Will *w)
+will_charge(struct peer *p, char *text, size_t size)
+{
+	struct sched *s = sched_of(p);
+	struct msg *m = p->will->m;
+	enum charge_kind kind =
+		charge_take(&s->charges, p->user->index, msg_charge(m));
+
+	if (kind != CHARGES) {
+		will_free(p);
+		return user_refuse(&s->kernel->users, p->user, kind, s->now_ns,
+			text, size);
+	}
+	m->flags |= MSG_CHARGED;
+	msg_wide(m)->user = p->user->index;
+	return EVD_STATUS_OK;
+}
+
+static int
+will_set(struct peer *p, const Eventd__V1__Will *w, char *text, size_t size)
 {
 	struct sched *s = sched_of(p);
 	struct will *will = calloc(1, sizeof(*will));
@@ -220,7 +245,7 @@ will_set(struct peer *p, const Eventd__V1__Will *w)
 				  .size = (uint32_t)w->payload.len,
 			  });
 	if (will->alias && will->m)
-		return EVD_STATUS_OK;
+		return will_charge(p, text, size);
 	if (will->m)
 		msg_free(&s->pool, will->m);
 	alias_unref(&s->kernel->aliases, will->alias);
@@ -267,7 +292,7 @@ verb_will(struct peer *p, const Eventd__V1__Request *r)
 		return;
 	status = will_check(p, w, text, sizeof(text));
 	if (!status)
-		status = will_set(p, w);
+		status = will_set(p, w, text, sizeof(text));
 	verb_refuse(p, r->id, status, text);
 }
 

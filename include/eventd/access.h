@@ -1,6 +1,6 @@
 #pragma once
-/* libevd: rights. Part of client.h, which includes it and tells the rules; the
- * functions wait and fail as those of look.h. */
+/* libevd: rights and limits. Part of client.h, which includes it and tells the
+ * rules; the functions wait and fail as those of look.h. */
 #include <eventd/client.h>
 
 #ifdef __cplusplus
@@ -86,6 +86,45 @@ EVD_API int evd_verdict_group(
 	const struct evd_verdict *v, size_t i, uint32_t *gid);
 EVD_API const char *evd_verdict_unit(const struct evd_verdict *v);
 EVD_API struct evd_verdict *evd_verdict_free(struct evd_verdict *v);
+
+/* ---- limits ------------------------------------------------------------ */
+
+struct evd_limits;      /* a page of users: evd_limits() */
+struct evd_user_limits; /* one of them */
+
+/* One limit of a user; the strings are the page's. */
+struct evd_limit {
+	const char *key;  /* of [Limits], "Events" */
+	uint64_t used;    /* now */
+	uint64_t max;     /* UINT64_MAX: none */
+	const char *from; /* "FILE:LINE" that says so; "": the default */
+	uint64_t refused; /* for this limit, since the user was first seen */
+	bool near_it;     /* it has been warned of */
+};
+
+/**
+ * evd_limits() - what users make the daemon hold, and how much they may
+ * @uid:   of one user; NULL: a page of all that hold something
+ * @after: 0, then evd_limits_next() of the page before
+ * @page:  set on success; release with evd_limits_free()
+ *
+ * Return: 0, or -EACCES: others than oneself are for who may manage the daemon;
+ * and the errors of look.h.
+ */
+EVD_API int evd_limits(struct evd *c, const uint32_t *uid, uint64_t after,
+	struct evd_limits **page);
+EVD_API size_t evd_limits_count(const struct evd_limits *page);
+EVD_API const struct evd_user_limits *evd_limits_at(
+	const struct evd_limits *page, size_t i);
+EVD_API uint64_t evd_limits_next(const struct evd_limits *page); /* 0: last */
+EVD_API struct evd_limits *evd_limits_free(struct evd_limits *page);
+
+EVD_API uint32_t evd_user_uid(const struct evd_user_limits *u);
+/* Requests that were refused by policy. */
+EVD_API uint64_t evd_user_denied(const struct evd_user_limits *u);
+/* Limit @i, from 0: 0, or -ENOENT: there are fewer. */
+EVD_API int evd_user_limit(
+	const struct evd_user_limits *u, size_t i, struct evd_limit *limit);
 
 #ifdef __cplusplus
 }

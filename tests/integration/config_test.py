@@ -125,16 +125,18 @@ class Manual(harness.unittest.TestCase):
             with open(f"{tree}/daemon/{source}", encoding="utf-8") as file:
                 text = file.read()
             keys += re.findall(
-                r'\b(?:KEY|COUNT|SIZE|SPAN)\((?:"[A-Z]\w+",\s*)?"(\w+)",',
+                r'\b(?:KEY|COUNT|SIZE|SPAN|STORE)\((?:"[A-Z]\w+",\s*)?"(\w+)",',
                 text) + re.findall(r'strcmp\(key, "([A-Z]\w+)"\)', text)
-            keys += re.findall(r'\[RIGHT_\w+\] = "(\w+)"', text)
+            keys += re.findall(
+                r'\[(?:RIGHT|CHARGE)_\w+\] = "([A-Z]\w+)"', text)
         with open(f"{tree}/docs/man/{page}", encoding="utf-8") as file:
             told = re.findall(r"^\.It Cm (\w+)=", file.read(), re.M)
         self.assertGreater(len(keys), 10)
         self.assertEqual(sorted(keys), sorted(told))
 
     def test_eventd_conf_tells_all_keys(self):
-        self.check("eventd.conf.5", "config.c", "config_access.c")
+        self.check("eventd.conf.5", "config.c", "config_access.c",
+                   "config_pool.c", "kernel/users.c")
 
     def test_eventd_session_tells_all_keys(self):
         self.check("eventd.session.5", "config_session.c",

@@ -450,6 +450,7 @@ class EveryVerb(ctl.TestCase):
         "stop": ["spawned"],
         "tree": [],
         "queue": ["list"], "dead": ["list"], "policy": ["show"],
+        "limits": [],
         "ping": [], "version": [],
         "completion": ["bash"],
         "help": [],

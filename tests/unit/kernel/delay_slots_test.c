@@ -87,6 +87,12 @@ test_a_delay_knows_its_user(void **state)
 	struct delays *d = &s->sched->delays;
 	uint64_t id = set_own(s, "e", 10);
 
+	struct users *users = &s->sched->kernel->users;
+	struct user *user;
+	char text[256];
+
+	assert_int_equal(
+		users_admit(users, 1234, 1, &user, text, sizeof(text)), 0);
 	assert_int_equal(delay_uid(delay_find(d, id)), DELAY_NO_UID);
 	assert_int_equal(delay_set(s->sched, NULL, &init, &id, NULL), 0);
 	assert_int_equal(delay_uid(delay_find(d, id)), 1234);
@@ -94,6 +100,13 @@ test_a_delay_knows_its_user(void **state)
 	assert_int_equal(delay_set(s->sched, NULL, &init, &id, NULL), 0);
 	assert_int_equal(delay_uid(delay_find(d, id)), 1234);
 	assert_string_equal(delay_event(delay_find(d, id)), "lon");
+	assert_int_equal(user->used[CHARGE_TIMERS], 2);
+	assert_int_equal(delay_cancel(s->sched, id), 0);
+	assert_int_equal(user->used[CHARGE_TIMERS], 1);
+	fixture_advance(f, 30); /* the other one: it is an event, then gone */
+	assert_int_equal(user->used[CHARGE_TIMERS], 0);
+	assert_int_equal(user->used[CHARGE_EVENTS], 0);
+	assert_int_equal(user->used[CHARGE_BYTES], 0);
 }
 
 enum { FEW = 300 };

@@ -213,7 +213,8 @@ do_delay(struct world *w, struct fake *from, struct fake *to)
 	if (roll(w, 40) == 0)
 		delays_cancel_all(from->sched, from->session);
 	if (roll(w, 40) == 0 && *name)
-		delays_cancel_alias(from->sched, name, strlen(name));
+		delays_cancel_alias(
+			from->sched, name, strlen(name), DELAY_NO_UID);
 	assert_int_equal(
 		delay_set(from->sched, from->session, &init, id, NULL), 0);
 	calendar_unref(init.calendar);

@@ -152,8 +152,10 @@ test_all_of_a_session_or_of_an_alias(void **state)
 	assert_int_equal(delays_cancel_all(a->sched, a->session), 2);
 	assert_int_equal(f->scheds[0].delays.n, 2);
 	set(a, (struct delay_init){.event = "self"});
-	assert_int_equal(delays_cancel_alias(a->sched, "a", 1), 2);
-	assert_int_equal(delays_cancel_alias(a->sched, "none", 4), 0);
+	assert_int_equal(
+		delays_cancel_alias(a->sched, "a", 1, DELAY_NO_UID), 2);
+	assert_int_equal(
+		delays_cancel_alias(a->sched, "none", 4, DELAY_NO_UID), 0);
 	assert_int_equal(f->scheds[0].counters.cancelled, 4);
 	fixture_advance(f, 2000);
 	assert_string_equal(fake_trace(a), "");
