@@ -5,13 +5,9 @@
 #include <stddef.h>
 
 #include "eventd/access.h"
-#include "internal.h"
+#include "page.h"
 
-static const Eventd__V1__PolicyRules *
-page_pb(const struct evd_policy *page)
-{
-	return ((const struct response *)page)->pb->policy;
-}
+EVD_PAGE(policy, rule, PolicyRules, policy, rules)
 
 static const Eventd__V1__PolicyRule *
 rule_pb(const struct evd_rule *r)
@@ -47,43 +43,16 @@ evd_policy_show(struct evd *c, uint64_t after, struct evd_policy **page)
 		EVENTD__V1__RESPONSE__RESULT_POLICY, (struct response **)page);
 }
 
-size_t
-evd_policy_count(const struct evd_policy *page)
-{
-	return page_pb(page)->n_rules;
-}
-
-const struct evd_rule *
-evd_policy_at(const struct evd_policy *page, size_t i)
-{
-	const Eventd__V1__PolicyRules *pb = page_pb(page);
-
-	return i < pb->n_rules ? (const struct evd_rule *)pb->rules[i] : NULL;
-}
-
-uint64_t
-evd_policy_next(const struct evd_policy *page)
-{
-	return page_pb(page)->next;
-}
-
 uint32_t
 evd_policy_owner(const struct evd_policy *page)
 {
-	return page_pb(page)->owner;
+	return policy_pb(page)->owner;
 }
 
 bool
 evd_policy_is_own(const struct evd_policy *page)
 {
-	return page_pb(page)->own;
-}
-
-struct evd_policy *
-evd_policy_free(struct evd_policy *page)
-{
-	evd__response_free((struct response *)page);
-	return NULL;
+	return policy_pb(page)->own;
 }
 
 const char *

@@ -3,13 +3,9 @@
 #include <stddef.h>
 
 #include "eventd/queue.h"
-#include "internal.h"
+#include "page.h"
 
-static const Eventd__V1__DeadPage *
-page_pb(const struct evd_deads *page)
-{
-	return ((const struct response *)page)->pb->dead_page;
-}
+EVD_PAGE(deads, dead, DeadPage, dead_page, letters)
 
 static const Eventd__V1__DeadLetter *
 dead_pb(const struct evd_dead *d)
@@ -59,34 +55,6 @@ evd_dead_show(struct evd *c, uint64_t id, struct evd_deads **page)
 	return evd__request_for(c, &request,
 		EVENTD__V1__RESPONSE__RESULT_DEAD_PAGE,
 		(struct response **)page);
-}
-
-size_t
-evd_deads_count(const struct evd_deads *page)
-{
-	return page_pb(page)->n_letters;
-}
-
-const struct evd_dead *
-evd_deads_at(const struct evd_deads *page, size_t i)
-{
-	const Eventd__V1__DeadPage *pb = page_pb(page);
-
-	return i < pb->n_letters ? (const struct evd_dead *)pb->letters[i]
-				 : NULL;
-}
-
-uint64_t
-evd_deads_next(const struct evd_deads *page)
-{
-	return page_pb(page)->next;
-}
-
-struct evd_deads *
-evd_deads_free(struct evd_deads *page)
-{
-	evd__response_free((struct response *)page);
-	return NULL;
 }
 
 uint64_t

@@ -91,6 +91,8 @@ evd_spawn(
 	message.params = params;
 	message.n_params = options->n_params;
 	message.tie = options->tie != 0;
+	message.if_taken = (Eventd__V1__IfTaken)options->if_taken;
+	message.allow_replace = options->allow_replace != 0;
 	r = spawn(c, &message, session);
 	free(params);
 	return r;

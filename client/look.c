@@ -5,12 +5,15 @@
  * struct response, a session a SessionInfo, and so on. */
 #include <stddef.h>
 
-#include "internal.h"
+#include "page.h"
 
-static const Eventd__V1__Response *
-page_pb(const void *page)
+EVD_PAGE(sessions, session, SessionList, list, sessions)
+EVD_PAGE(timers, timer, TimerList, timers, timers)
+
+static const Eventd__V1__StatusReport *
+report_pb(const struct evd_report *report)
 {
-	return ((const struct response *)page)->pb;
+	return ((const struct response *)(const void *)report)->pb->report;
 }
 
 static const Eventd__V1__SessionInfo *
@@ -93,35 +96,6 @@ evd_list(struct evd *c, const char *prefix, uint64_t after, uint32_t limit,
 	request.list = &list;
 	return evd__request_for(c, &request, EVENTD__V1__RESPONSE__RESULT_LIST,
 		(struct response **)page);
-}
-
-size_t
-evd_sessions_count(const struct evd_sessions *page)
-{
-	return page_pb(page)->list->n_sessions;
-}
-
-const struct evd_session *
-evd_sessions_at(const struct evd_sessions *page, size_t i)
-{
-	const Eventd__V1__SessionList *list = page_pb(page)->list;
-
-	if (i >= list->n_sessions)
-		return NULL;
-	return (const struct evd_session *)list->sessions[i];
-}
-
-uint64_t
-evd_sessions_next(const struct evd_sessions *page)
-{
-	return page_pb(page)->list->next;
-}
-
-struct evd_sessions *
-evd_sessions_free(struct evd_sessions *page)
-{
-	evd__response_free((struct response *)page);
-	return NULL;
 }
 
 size_t
@@ -408,13 +382,13 @@ evd_report_free(struct evd_report *report)
 const struct evd_session *
 evd_report_session(const struct evd_report *report)
 {
-	return (const struct evd_session *)page_pb(report)->report->session;
+	return (const struct evd_session *)report_pb(report)->session;
 }
 
 const struct evd_daemon *
 evd_report_daemon(const struct evd_report *report)
 {
-	return (const struct evd_daemon *)page_pb(report)->report->daemon;
+	return (const struct evd_daemon *)report_pb(report)->daemon;
 }
 
 uint64_t
@@ -643,35 +617,6 @@ evd_timers(struct evd *c, const char *alias, uint64_t after, uint32_t limit,
 	request.timers = &timers;
 	return evd__request_for(c, &request,
 		EVENTD__V1__RESPONSE__RESULT_TIMERS, (struct response **)page);
-}
-
-size_t
-evd_timers_count(const struct evd_timers *page)
-{
-	return page_pb(page)->timers->n_timers;
-}
-
-const struct evd_timer *
-evd_timers_at(const struct evd_timers *page, size_t i)
-{
-	const Eventd__V1__TimerList *list = page_pb(page)->timers;
-
-	if (i >= list->n_timers)
-		return NULL;
-	return (const struct evd_timer *)list->timers[i];
-}
-
-uint64_t
-evd_timers_next(const struct evd_timers *page)
-{
-	return page_pb(page)->timers->next;
-}
-
-struct evd_timers *
-evd_timers_free(struct evd_timers *page)
-{
-	evd__response_free((struct response *)page);
-	return NULL;
 }
 
 uint64_t

@@ -3,13 +3,9 @@
  * unpacked messages. */
 #include <stddef.h>
 
-#include "internal.h"
+#include "page.h"
 
-static const Eventd__V1__ProfileReport *
-report_pb(const struct evd_profiles *page)
-{
-	return ((const struct response *)(const void *)page)->pb->profile;
-}
+EVD_PAGE(profiles, profile, ProfileReport, profile, sessions)
 
 static const Eventd__V1__SessionProfile *
 profile_pb(const struct evd_profile *p)
@@ -49,51 +45,22 @@ evd_profile(struct evd *c, const char *alias, uint64_t after, int what,
 		EVENTD__V1__RESPONSE__RESULT_PROFILE, (struct response **)page);
 }
 
-size_t
-evd_profiles_count(const struct evd_profiles *page)
-{
-	return report_pb(page)->n_sessions;
-}
-
-const struct evd_profile *
-evd_profiles_at(const struct evd_profiles *page, size_t i)
-{
-	const Eventd__V1__ProfileReport *pb = report_pb(page);
-
-	if (i >= pb->n_sessions)
-		return NULL;
-	return (const struct evd_profile *)pb->sessions[i];
-}
-
-uint64_t
-evd_profiles_next(const struct evd_profiles *page)
-{
-	return report_pb(page)->next;
-}
-
 bool
 evd_profiles_on(const struct evd_profiles *page)
 {
-	return report_pb(page)->on;
+	return profiles_pb(page)->on;
 }
 
 uint64_t
 evd_profiles_gone_calls(const struct evd_profiles *page)
 {
-	return report_pb(page)->gone_calls;
+	return profiles_pb(page)->gone_calls;
 }
 
 uint64_t
 evd_profiles_gone_ns(const struct evd_profiles *page)
 {
-	return report_pb(page)->gone_ns;
-}
-
-struct evd_profiles *
-evd_profiles_free(struct evd_profiles *page)
-{
-	evd__response_free((struct response *)page);
-	return NULL;
+	return profiles_pb(page)->gone_ns;
 }
 
 uint64_t

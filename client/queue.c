@@ -4,13 +4,9 @@
 
 #include <stddef.h>
 
-#include "internal.h"
+#include "page.h"
 
-static const Eventd__V1__QueuePage *
-page_pb(const struct evd_queue *page)
-{
-	return ((const struct response *)page)->pb->queue_page;
-}
+EVD_PAGE(queue, queued, QueuePage, queue_page, events)
 
 static const Eventd__V1__QueuedEvent *
 queued_pb(const struct evd_queued *q)
@@ -58,34 +54,6 @@ evd_queue_peek_id(struct evd *c, const char *alias, uint64_t id, uint32_t bytes,
 	want.id = id;
 	want.bytes = bytes;
 	return peek(c, &want, page);
-}
-
-size_t
-evd_queue_count(const struct evd_queue *page)
-{
-	return page_pb(page)->n_events;
-}
-
-const struct evd_queued *
-evd_queue_at(const struct evd_queue *page, size_t i)
-{
-	const Eventd__V1__QueuePage *pb = page_pb(page);
-
-	return i < pb->n_events ? (const struct evd_queued *)pb->events[i]
-				: NULL;
-}
-
-uint64_t
-evd_queue_next(const struct evd_queue *page)
-{
-	return page_pb(page)->next;
-}
-
-struct evd_queue *
-evd_queue_free(struct evd_queue *page)
-{
-	evd__response_free((struct response *)page);
-	return NULL;
 }
 
 uint64_t

@@ -16,7 +16,7 @@ struct describe {
 	struct loop *loop;
 	unsigned n_loops;
 	char *file, *script, *plugin;
-	struct session_spec *extra; /* aliases and parameters of the order */
+	struct session_spec *extra; /* what else the order says */
 	void (*done)(void *arg, int status, const char *text,
 		struct session_spec *spec);
 	void *arg;
@@ -50,6 +50,10 @@ describe_new(const struct session_order *order)
 	d->script = strdup(order->script);
 	d->plugin = strdup(order->plugin);
 	d->extra = spec_new();
+	if (d->extra) {
+		d->extra->if_taken = order->if_taken;
+		d->extra->allow_replace = order->allow_replace;
+	}
 	if (!d->file || !d->script || !d->plugin || !d->extra)
 		r = err_raise(-ENOMEM);
 	for (size_t i = 0; i < order->n_aliases && !r; i++)
@@ -140,6 +144,8 @@ make_spec(struct describe *d)
 		spec->kind = strdup(*d->script ? "lua" : "native");
 		spec->name = strdup(strrchr(path, '/') + 1);
 		spec->path = strdup(path);
+		spec->if_taken = d->extra->if_taken;
+		spec->allow_replace = d->extra->allow_replace;
 	}
 	if (!spec || !spec->kind || !spec->name || !spec->path)
 		r = err_raise(-ENOMEM);

@@ -42,6 +42,16 @@ ctl_count(struct ctl *ctl, enum option_id id, uint64_t *value)
 	return 0;
 }
 
+uint32_t
+ctl_if_taken(const struct ctl *ctl)
+{
+	const char *word = ctl_value(ctl, OPT_IF_TAKEN);
+
+	return word ? (uint32_t)values_index(
+			      option_specs[OPT_IF_TAKEN].values, word)
+		    : EVD_TAKEN_REFUSE;
+}
+
 int
 ctl_span_ms(struct ctl *ctl, enum option_id id, uint64_t *value)
 {

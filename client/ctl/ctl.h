@@ -94,6 +94,8 @@ ctl_word(const struct ctl *ctl, size_t i)
  * exit code. */
 int ctl_span_ms(struct ctl *ctl, enum option_id id, uint64_t *value);
 int ctl_count(struct ctl *ctl, enum option_id id, uint64_t *value);
+/* enum evd_if_taken of --if-taken. */
+uint32_t ctl_if_taken(const struct ctl *ctl);
 /* Is @name of [A-Za-z0-9_./-]{1,@max}? 0, or an exit code: @what is not. */
 int ctl_check_name(
 	struct ctl *ctl, const char *what, const char *name, size_t max);

@@ -286,18 +286,15 @@ finish(struct bind *b)
 static int
 read_options(struct bind *b, struct evd_bind_options *opt)
 {
-	const char *if_taken = ctl_value(b->ctl, OPT_IF_TAKEN);
 	uint64_t events = 0;
 	int r = ctl_count(b->ctl, OPT_MAX_EVENTS, &events);
 
 	*opt = (struct evd_bind_options){
 		.size = sizeof(*opt),
+		.if_taken = ctl_if_taken(b->ctl),
 		.allow_replace = ctl_has(b->ctl, OPT_ALLOW_REPLACE),
 		.overflow = ctl_value(b->ctl, OPT_OVERFLOW),
 	};
-	if (if_taken)
-		opt->if_taken = (uint32_t)values_index(
-			option_specs[OPT_IF_TAKEN].values, if_taken);
 	opt->max_events = events < UINT32_MAX ? (uint32_t)events : UINT32_MAX;
 	return r ? r : ctl_count(b->ctl, OPT_MAX_BYTES, &opt->max_bytes);
 }

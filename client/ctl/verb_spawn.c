@@ -88,6 +88,10 @@ check_usage(struct ctl *ctl)
 	if (ctl_word(ctl, 0) && ctl_has(ctl, OPT_ALIAS))
 		return ctl_usage(
 			ctl, "the aliases are those in the session file");
+	if (ctl_word(ctl, 0) &&
+		(ctl_has(ctl, OPT_IF_TAKEN) || ctl_has(ctl, OPT_ALLOW_REPLACE)))
+		return ctl_usage(ctl, "a session file says so itself: "
+				      "IfTaken=, AllowReplace=");
 	return 0;
 }
 
@@ -124,7 +128,9 @@ spawn(struct ctl *ctl, const struct names *names)
 		.n_aliases = names->n_aliases,
 		.params = names->params,
 		.n_params = names->n_params,
-		.tie = ctl_has(ctl, OPT_TIE)};
+		.tie = ctl_has(ctl, OPT_TIE),
+		.if_taken = ctl_if_taken(ctl),
+		.allow_replace = ctl_has(ctl, OPT_ALLOW_REPLACE)};
 	uint64_t id;
 	int r;
 

@@ -441,7 +441,8 @@ const struct verb verbs[] = {
 		"FILE is a session file; else --script or --plugin says what\n"
 		"to run. It is there until it ends, is stopped or the daemon\n"
 		"ends.\n",
-		{OPT_SCRIPT, OPT_PLUGIN, OPT_ALIAS, OPT_PARAM, OPT_TIE},
+		{OPT_SCRIPT, OPT_PLUGIN, OPT_ALIAS, OPT_PARAM, OPT_TIE,
+			OPT_IF_TAKEN, OPT_ALLOW_REPLACE},
 		0,
 		1,
 		{COMPLETE_FILE, COMPLETE_NOTHING},

@@ -11,8 +11,8 @@
 
 /* ---- bind -------------------------------------------------------------- */
 
-static enum claim_mode
-check_mode(lua_State *L, int options)
+enum claim_mode
+lua_check_if_taken(lua_State *L, int options)
 {
 	static const char *const words[] = {"refuse", "queue", "replace", NULL};
 	enum claim_mode mode = CLAIM_REFUSE;
@@ -37,7 +37,7 @@ api_bind(lua_State *L)
 	init.name = lua_tolstring(L, 1, &init.size);
 	if (!lua_isnoneornil(L, 2)) {
 		luaL_checktype(L, 2, LUA_TTABLE);
-		init.mode = check_mode(L, 2);
+		init.mode = lua_check_if_taken(L, 2);
 		lua_getfield(L, 2, "allow_replace");
 		init.allow_replace = lua_toboolean(L, -1);
 	}

@@ -15,6 +15,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "kernel/away.h"
+#include "kernel/claim.h"
 #include "kernel/delays.h"
 #include "kernel/session.h"
 #include "kind/deferred.h"
@@ -166,6 +167,8 @@ void lua_open_eventd(lua_State *L);             /* lua_api.c */
 void lua_open_time(lua_State *L, int eventd);   /* lua_time.c */
 void lua_open_timers(lua_State *L, int eventd); /* lua_timers.c */
 void lua_open_spawn(lua_State *L, int eventd);  /* lua_spawn.c */
+/* The field if_taken of the table at @options. */
+enum claim_mode lua_check_if_taken(lua_State *L, int options);
 void lua_open_names(lua_State *L, int eventd);  /* lua_names.c */
 void lua_open_ties(lua_State *L, int eventd);   /* lua_ties.c */
 void lua_open_manage(lua_State *L, int eventd); /* lua_manage.c */

@@ -159,6 +159,16 @@ read_idle(lua_State *L, struct session_spec *spec)
 	lua_pop(L, 1);
 }
 
+/* What becomes of its names. */
+static void
+read_taking(lua_State *L, struct session_spec *spec)
+{
+	spec->if_taken = lua_check_if_taken(L, 1);
+	lua_getfield(L, 1, "allow_replace");
+	spec->allow_replace = lua_toboolean(L, -1);
+	lua_pop(L, 1);
+}
+
 /* When it starts, ends and starts again. */
 static void
 read_life(lua_State *L, struct session_spec *spec)
@@ -197,6 +207,7 @@ check_spec(lua_State *L)
 	check_memory(L, spec->path);
 	inherit(L, spec, script);
 	read_aliases(L, spec);
+	read_taking(L, spec);
 	read_params(L, spec);
 	read_life(L, spec);
 	return spec;

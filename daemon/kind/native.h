@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "eventd/plugin.h"
+#include "kernel/claim.h"
 #include "kernel/sched.h"
 #include "kernel/session.h"
 #include "kind/deferred.h"
@@ -92,6 +93,7 @@ int native_watch(struct evd_ctx *ctx, const struct evd_watch_args *watch,
 int native_unwatch(struct evd_ctx *ctx, uint64_t number);
 int native_unlink(struct evd_ctx *ctx, uint64_t session);
 int native_trap(struct evd_ctx *ctx, int on);
+enum claim_mode native_claim_mode(unsigned flags); /* evd_bind_flag */
 int native_bind(struct evd_ctx *ctx, const char *alias, unsigned flags);
 int native_unbind(struct evd_ctx *ctx, const char *alias);
 int native_wait(struct evd_ctx *ctx, const char *alias, uint64_t timeout_ms,

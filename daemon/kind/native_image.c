@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "kind/native_check.h"
 
@@ -42,34 +43,13 @@ static struct {
 
 /* ---- handlers by name -------------------------------------------------- */
 
-static inline uint64_t
-load_bytes(const char *p, size_t size)
-{
-	uint64_t word = 0;
-
-	if (size >= 8) {
-		memcpy(&word, p, 8);
-	} else if (size >= 4) {
-		uint32_t low, high;
-
-		memcpy(&low, p, 4);
-		memcpy(&high, p + size - 4, 4);
-		word = (uint64_t)high << 32 | low;
-	} else if (size > 0) {
-		word = (uint64_t)(uint8_t)p[0] << 16 |
-		       (uint64_t)(uint8_t)p[size / 2] << 8 |
-		       (uint8_t)p[size - 1];
-	}
-	return word;
-}
-
 /* By the size, the first and the last eight bytes: enough to spread the few
  * handlers of a plugin. */
 static inline uint32_t
 hash_event(const char *event, size_t size)
 {
-	uint64_t head = load_bytes(event, size);
-	uint64_t tail = size > 8 ? load_bytes(event + size - 8, 8) : size;
+	uint64_t head = hash_load(event, size);
+	uint64_t tail = size > 8 ? hash_load(event + size - 8, 8) : size;
 	uint64_t hash = (head ^ size) * 0x9e3779b97f4a7c15ull +
 			tail * 0xc2b2ae3d27d4eb4full;
 
@@ -328,7 +308,7 @@ copy_all(int from, int to, size_t most)
 }
 
 static uint64_t
-hash_bytes(const unsigned char *data, size_t size)
+hash_image(const unsigned char *data, size_t size)
 {
 	uint64_t hash = 14695981039346656037ull, word;
 
@@ -407,7 +387,7 @@ image_of_copy(int fd)
 	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (data == MAP_FAILED)
 		return NULL;
-	hash = hash_bytes(data, (size_t)st.st_size);
+	hash = hash_image(data, (size_t)st.st_size);
 	image = find_content(hash, data, (size_t)st.st_size);
 	if (image)
 		close(fd);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "kernel/claim.h"
 #include "kernel/names.h"
 #include "kernel/sched.h"
 #include "kernel/ties.h"
@@ -23,21 +22,24 @@ errno_of(int r)
 	return r ? -status_errno(claim_status(r)) : 0;
 }
 
+enum claim_mode
+native_claim_mode(unsigned flags)
+{
+	if (flags & EVD_BIND_REPLACE)
+		return CLAIM_REPLACE;
+	return flags & EVD_BIND_QUEUE ? CLAIM_QUEUE : CLAIM_REFUSE;
+}
+
 int
 native_bind(struct evd_ctx *ctx, const char *alias, unsigned flags)
 {
 	struct claim_init init = {
 		.name = alias,
 		.size = strlen(alias),
+		.mode = native_claim_mode(flags),
 		.allow_replace = flags & EVD_BIND_ALLOW_REPLACE,
 	};
-	int r;
-
-	if (flags & EVD_BIND_QUEUE)
-		init.mode = CLAIM_QUEUE;
-	if (flags & EVD_BIND_REPLACE)
-		init.mode = CLAIM_REPLACE;
-	r = claim_make(native_of(ctx)->session, &init);
+	int r = claim_make(native_of(ctx)->session, &init);
 	return r == CLAIM_E_QUEUED ? 1 : errno_of(r);
 }
 

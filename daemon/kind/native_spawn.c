@@ -30,6 +30,9 @@ args_are_sane(const struct evd_spawn_args *args, unsigned n_scheds)
 	if (args->alias && !name_is_valid(args->alias, strlen(args->alias),
 				   ENVELOPE_ALIAS_MAX))
 		return false;
+	if (args->names & ~(unsigned)(EVD_BIND_QUEUE | EVD_BIND_REPLACE |
+				      EVD_BIND_ALLOW_REPLACE))
+		return false;
 	return args->loop <= n_scheds && args->restart <= EVD_RESTART_ALWAYS &&
 	       args->strategy <= EVD_STRATEGY_REST;
 }
@@ -62,6 +65,8 @@ set_life(struct session_spec *spec, const struct evd_spawn_args *args)
 	spec->idle_ms = args->idle_ms;
 	spec->on_demand = args->on_demand != 0;
 	spec->collect = args->collect != 0;
+	spec->if_taken = native_claim_mode(args->names);
+	spec->allow_replace = args->names & EVD_BIND_ALLOW_REPLACE;
 	if (args->loop)
 		spec->loop = (int)args->loop - 1;
 }

@@ -26,6 +26,8 @@ struct session_order {
 	size_t n_aliases;
 	const char **keys, **values; /* of [Params] */
 	size_t n_params;
+	uint32_t if_taken;  /* enum claim_mode */
+	bool allow_replace; /* others may take its aliases */
 };
 
 struct daemon_ops {

@@ -1,5 +1,4 @@
-/* Verbs that make and end sessions: spawn and stop. For root and the user that
- * eventd runs as. */
+/* Verbs that make and end sessions: spawn, stop and restart. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +116,11 @@ spawn_fault(const Eventd__V1__Spawn *spawn)
 		return "it needs a file, a script or a plugin, and one of them";
 	if (*spawn->file && spawn->n_aliases)
 		return "the aliases are those in the file";
+	if (*spawn->file && (spawn->if_taken || spawn->allow_replace))
+		return "the file says if others hold its aliases: IfTaken=, "
+		       "AllowReplace=";
+	if (spawn->if_taken > EVENTD__V1__IF_TAKEN__TAKEN_REPLACE)
+		return "there is no such if_taken";
 	if (spawn->n_aliases > SPAWN_NAMES_MAX ||
 		spawn->n_params > SPAWN_NAMES_MAX)
 		return "it has too many aliases or parameters";
@@ -159,7 +163,9 @@ verb_spawn(struct peer *p, const Eventd__V1__Request *r)
 		.script = spawn->script,
 		.plugin = spawn->plugin,
 		.aliases = spawn->aliases,
-		.n_aliases = spawn->n_aliases};
+		.n_aliases = spawn->n_aliases,
+		.if_taken = (uint32_t)spawn->if_taken,
+		.allow_replace = spawn->allow_replace};
 	const char *fault = spawn_fault(spawn);
 	struct gather *g;
 
@@ -188,10 +194,12 @@ verb_spawn(struct peer *p, const Eventd__V1__Request *r)
 		gather_answer(g);
 }
 
-/* ---- stop -------------------------------------------------------------- */
+/* ---- stop and restart -------------------------------------------------- */
 
-static bool
-stop_visit(struct gather *g, struct sched *s)
+/* The holder of the alias, of this thread and no client's; else NULL, and
+ * @g has why it cannot be @done. */
+static struct session *
+hosted(struct gather *g, struct sched *s, const char *done)
 {
 	struct session *t = session_find(s->kernel, g->only);
 
@@ -199,32 +207,63 @@ stop_visit(struct gather *g, struct sched *s)
 		g->status = EVD_STATUS_NO_ALIAS;
 		snprintf(g->text, sizeof(g->text),
 			"no session holds the alias '%s'", g->name);
-	} else if (!session_is_hosted(t)) {
-		g->status = EVD_STATUS_UNSUPPORTED;
-		snprintf(g->text, sizeof(g->text),
-			"'%s' belongs to a client and cannot be stopped",
-			g->name);
-	} else {
-		session_stop_for(t, EXIT_KILLED);
+		return NULL;
 	}
+	if (session_is_hosted(t))
+		return t;
+	g->status = EVD_STATUS_UNSUPPORTED;
+	snprintf(g->text, sizeof(g->text),
+		"'%s' belongs to a client and cannot be %s", g->name, done);
+	return NULL;
+}
+
+static bool
+stop_visit(struct gather *g, struct sched *s)
+{
+	struct session *t = hosted(g, s, "stopped");
+
+	if (t)
+		session_stop_for(t, EXIT_KILLED);
 	return false;
+}
+
+static bool
+restart_visit(struct gather *g, struct sched *s)
+{
+	struct session *t = hosted(g, s, "restarted");
+
+	if (t)
+		session_restart(t, t->spec);
+	return false;
+}
+
+static void
+visit_holder(struct peer *p, uint64_t id, const char *alias,
+	bool (*visit)(struct gather *g, struct sched *s))
+{
+	struct sched *s = atomic_load(&p->session->home);
+	struct gather *g;
+
+	if (!verb_name_ok(p, id, alias) ||
+		!verb_may(p, id, RIGHT_MANAGE, alias, NULL))
+		return;
+	g = gather_new(p, id);
+	if (!g)
+		return;
+	strcpy(g->name, alias);
+	g->only = alias_holder(&s->kernel->aliases, alias, strlen(alias));
+	g->visit = visit;
+	gather_start(g, s);
 }
 
 void
 verb_stop(struct peer *p, const Eventd__V1__Request *r)
 {
-	struct sched *s = atomic_load(&p->session->home);
-	const char *alias = r->stop->alias;
-	struct gather *g;
+	visit_holder(p, r->id, r->stop->alias, stop_visit);
+}
 
-	if (!verb_name_ok(p, r->id, alias) ||
-		!verb_may(p, r->id, RIGHT_MANAGE, alias, NULL))
-		return;
-	g = gather_new(p, r->id);
-	if (!g)
-		return;
-	strcpy(g->name, alias);
-	g->only = alias_holder(&s->kernel->aliases, alias, strlen(alias));
-	g->visit = stop_visit;
-	gather_start(g, s);
+void
+verb_restart(struct peer *p, const Eventd__V1__Request *r)
+{
+	visit_holder(p, r->id, r->restart->alias, restart_visit);
 }

@@ -1,10 +1,8 @@
-/* Verbs that change the daemon: reload and restart. For root and the user
- * that eventd runs as. */
+/* The verb reload, for those who may manage the daemon. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/alias.h"
 #include "verb/daemon_ops.h"
 #include "verb/gather.h"
 
@@ -66,45 +64,4 @@ verb_reload(struct peer *p, const Eventd__V1__Request *r)
 		return;
 	shared->daemon->reload(shared->daemon_data, g->home, r->reload->preview,
 		reload_done, g);
-}
-
-/* ---- restart ----------------------------------------------------------- */
-
-static bool
-restart_visit(struct gather *g, struct sched *s)
-{
-	struct session *t = session_find(s->kernel, g->only);
-
-	if (!t || atomic_load(&t->home) != s) {
-		g->status = EVD_STATUS_NO_ALIAS;
-		snprintf(g->text, sizeof(g->text),
-			"no session holds the alias '%s'", g->name);
-	} else if (!session_is_hosted(t)) {
-		g->status = EVD_STATUS_UNSUPPORTED;
-		snprintf(g->text, sizeof(g->text),
-			"'%s' belongs to a client and cannot be restarted",
-			g->name);
-	} else {
-		session_restart(t, t->spec);
-	}
-	return false;
-}
-
-void
-verb_restart(struct peer *p, const Eventd__V1__Request *r)
-{
-	struct sched *s = atomic_load(&p->session->home);
-	const char *alias = r->restart->alias;
-	struct gather *g;
-
-	if (!verb_name_ok(p, r->id, alias) ||
-		!verb_may(p, r->id, RIGHT_MANAGE, alias, NULL))
-		return;
-	g = gather_new(p, r->id);
-	if (!g)
-		return;
-	strcpy(g->name, alias);
-	g->only = alias_holder(&s->kernel->aliases, alias, strlen(alias));
-	g->visit = restart_visit;
-	gather_start(g, s);
 }

@@ -374,6 +374,9 @@ struct evd_spawn_options {
 	const struct evd_header *params; /* of [Params]; values are text */
 	size_t n_params;
 	int tie; /* it ends with this connection at the latest */
+	/* Of its aliases; not with @file, which says so itself: */
+	uint32_t if_taken; /* enum evd_if_taken: if others hold them */
+	int allow_replace; /* may others take them by EVD_TAKEN_REPLACE? */
 };
 
 /**

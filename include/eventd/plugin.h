@@ -235,6 +235,7 @@ struct evd_spawn_args {
 	uint64_t idle_ms;  /* it ends when idle for so long; 0: never */
 	int on_demand;     /* its state is made for the first event */
 	int collect;       /* it ends when nothing refers to it */
+	unsigned names;    /* enum evd_bind_flag, of its alias */
 };
 
 /* See plugin_manage.h. */

@@ -151,6 +151,26 @@ class Names(ctl.TestCase):
             tied.send_signal(signal_)
             harness.wait_for(lambda: self.run_status("tied") == 68)
 
+    def test_a_spawned_session_stands_in_line(self):
+        script = self.daemon.write("scripts/stand.lua", "return {"
+                                   "who = function() return eventd.params.n "
+                                   "end}")
+        def spawn(name, *more, code=0):
+            self.ctl("spawn", "--script", script, "--alias", "stand",
+                     "--param", "n=" + name, *more, code=code)
+        who = lambda: self.ctl("call", "stand", "who")
+        spawn("first", "--allow-replace")
+        spawn("refused", code=73)
+        spawn("queued", "--if-taken", "queue")
+        self.assertEqual(who(), b"first")
+        spawn("new", "--if-taken", "replace")
+        self.assertEqual(who(), b"new")
+        spawn("refused", "--if-taken", "replace", code=73)
+        self.ctl("stop", "stand")
+        self.assertEqual(who(), b"queued")
+        self.ctl("spawn", self.daemon.write("x.conf", ""),
+                 "--if-taken", "queue", code=64)
+
     def run_status(self, alias):
         status = subprocess.run(self.command("status", alias),
                                 capture_output=True)

@@ -42,6 +42,36 @@ test_spawned_session_runs_with_alias_and_params(void **state)
 }
 
 static void
+test_a_childs_alias_may_be_taken(void **state)
+{
+	struct rig *rig = *state;
+	uint64_t first;
+
+	parent(rig);
+	rig_call(rig, "a", "x",
+		"eventd.spawn{script = 'child.lua', alias = 'c',"
+		"if_taken = 'replace', allow_replace = true}");
+	first = alias_holder(&rig->k.aliases, "c", 1);
+	rig_expect(rig, "a", "x",
+		"select(2, eventd.spawn{script = 'child.lua', alias = 'c'})",
+		"alias-taken");
+	rig_call(rig, "a", "x",
+		"eventd.spawn{script = 'child.lua', alias = 'c',"
+		"if_taken = 'queue', params = {n = 'queued'}}");
+	assert_int_equal(alias_holder(&rig->k.aliases, "c", 1), first);
+	rig_call(rig, "a", "x",
+		"eventd.spawn{script = 'child.lua', alias = 'c',"
+		"if_taken = 'replace', params = {n = 'new'}}");
+	rig_expect(rig, "c", "who", "", "c new");
+	rig_call(rig, "a", "x", "tostring(eventd.stop(eventd.resolve 'c'))");
+	rig_expect(rig, "c", "who", "", "c queued");
+	rig_expect(rig, "a", "x",
+		"tostring(select(2, pcall(eventd.spawn, {script = 'child.lua',"
+		"if_taken = 'perhaps'}))):match('perhaps')",
+		"perhaps");
+}
+
+static void
 test_stop_ends_a_child_at_once(void **state)
 {
 	struct rig *rig = *state;
@@ -419,6 +449,7 @@ main(void)
 	cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_spawned_session_runs_with_alias_and_params),
+		TEST(test_a_childs_alias_may_be_taken),
 		TEST(test_stop_ends_a_child_at_once),
 		TEST(test_children_end_with_their_parent),
 		TEST(test_children_end_when_their_parent_fails),

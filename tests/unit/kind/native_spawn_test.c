@@ -59,6 +59,25 @@ test_a_plugin_spawns_a_script(void **state)
 }
 
 static void
+test_a_childs_alias_may_be_taken(void **state)
+{
+	struct rig *rig = *state;
+	uint64_t first;
+
+	start(rig);
+	rig_expect(rig, "a", "contend", "x", "0");
+	first = holder(rig, "contended")->id;
+	rig_expect(rig, "a", "contend", "", "0");
+	assert_int_equal(holder(rig, "contended")->id, first);
+	rig_expect(rig, "a", "contend", "x", "0");
+	assert_int_not_equal(holder(rig, "contended")->id, first);
+	rig_expect(rig, "a", "stop", "", "0"); /* the one that replaced it */
+	rig_turn(rig);
+	assert_non_null(holder(rig, "contended")); /* who stood in line */
+	assert_int_not_equal(holder(rig, "contended")->id, first);
+}
+
+static void
 test_wrong_arguments_are_refused(void **state)
 {
 	struct rig *rig = *state;
@@ -156,6 +175,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_plugin_spawns_itself),
 		TEST(test_a_plugin_spawns_a_script),
+		TEST(test_a_childs_alias_may_be_taken),
 		TEST(test_wrong_arguments_are_refused),
 		TEST(test_exit_and_failure_are_told),
 		TEST(test_attempts_are_told),

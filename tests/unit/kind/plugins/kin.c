@@ -17,6 +17,18 @@ answer(struct evd_ctx *ctx, const struct evd_message *m, int64_t number)
 	return evd_ctx_reply(ctx, m->call, 0, text, (size_t)n);
 }
 
+/* With an alias that is taken: it stands in line, or takes it over. */
+static int
+on_contend(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	struct evd_spawn_args args = {.alias = "contended",
+		.names = m->size ? EVD_BIND_REPLACE | EVD_BIND_ALLOW_REPLACE
+				 : EVD_BIND_QUEUE};
+
+	(void)state;
+	return answer(ctx, m, evd_ctx_spawn(ctx, &args, &last));
+}
+
 /* "ALIAS" or "ALIAS SCRIPT" */
 static int
 on_spawn(struct evd_ctx *ctx, void *state, const struct evd_message *m)
@@ -50,6 +62,7 @@ on_wrong(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 		{.alias = "no good"},
 		{.loop = 7},
 		{.restart = 9},
+		{.names = 8},
 		{.strategy = 9},
 		{.params = params, .n_params = 1},
 	};
@@ -123,6 +136,7 @@ on_child(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 
 static const struct evd_handler handlers[] = {
 	{"spawn", on_spawn},
+	{"contend", on_contend},
 	{"wrong", on_wrong},
 	{"stop", on_stop},
 	{"parent", on_parent},
