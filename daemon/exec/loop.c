@@ -275,14 +275,19 @@ sleep_in_poll(struct loop *l, int timeout)
 static void
 nap(struct loop *l)
 {
+	struct pool_thread *first;
 	int timeout;
 
 	uv_update_time(&l->uv);
 	timeout = uv_backend_timeout(&l->uv);
-	if (!timeout)
+	if (!timeout) {
+		pool_rouse_all(TAKE(l->to_rouse));
 		return;
+	}
 	l->naps = true;
+	first = TAKE(l->to_rouse);
 	baton_drop(&l->baton);
+	pool_rouse_all(first);
 	sleep_in_poll(l, timeout);
 	baton_take(&l->baton);
 	l->naps = l->touched = false;
@@ -295,15 +300,17 @@ static struct away *
 pass_on(struct loop *l)
 {
 	struct pool *p = TAKE(l->leads);
-	struct pool_thread *next;
+	struct pool_thread *next, *first;
 	struct away *a = leader_pass(l, p, &next);
 
 	if (!a)
 		return NULL;
 	l->naps = !l->busy && !l->flush_head && sched_sleep(&l->sched);
 	loop_here = NULL;
+	first = TAKE(l->to_rouse);
 	baton_drop(&l->baton);
 	leader_follow(next, l);
+	pool_rouse_all(first);
 	return a;
 }
 
@@ -319,10 +326,12 @@ step(struct loop *l)
 		return NULL;
 	if (l->leads && (a = pass_on(l)))
 		return a;
-	if (baton_is_wanted(&l->baton))
-		baton_offer(&l->baton);
-	if (l->busy || l->flush_head || !sched_sleep(&l->sched))
+	if (l->busy || l->flush_head || !sched_sleep(&l->sched)) {
+		pool_rouse_all(TAKE(l->to_rouse));
+		if (baton_is_wanted(&l->baton))
+			baton_offer(&l->baton);
 		return NULL;
+	}
 	nap(l);
 	sched_awake(&l->sched);
 	return NULL;
@@ -467,6 +476,7 @@ loop_lead(struct loop *l, struct pool *p)
 	}
 	if (a)
 		return a;
+	pool_rouse_all(TAKE(l->to_rouse));
 	loop_here = NULL;
 	epoch_offline(&l->sched.reader);
 	l->naps = true; /* what still comes home from elsewhere is its own */

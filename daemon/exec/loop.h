@@ -50,6 +50,7 @@ struct loop {
 	uint64_t busy_ns; /* that it looks for work before it sleeps */
 	uint32_t n_vain;  /* times in a row that it did so in vain */
 	/* Whether some pool's threads take turns to run it, see leader.h. */
+	struct pool_thread *to_rouse; /* when it lets go of the baton */
 	struct pool *leads;         /* it has work for a leader of that pool */
 	struct pool_thread *member; /* its first thread, once that has led */
 	_Atomic bool ended;         /* nobody runs it any more */

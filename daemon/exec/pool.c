@@ -55,6 +55,28 @@ pool_rouse(struct pool_thread *t)
 		word_wake(&t->word, 1);
 }
 
+void
+pool_rouse_soon(struct pool_thread *t)
+{
+	struct loop *l = loop_here;
+
+	if (!l) {
+		pool_rouse(t);
+		return;
+	}
+	t->next = l->to_rouse;
+	l->to_rouse = t;
+}
+
+void
+pool_rouse_all(struct pool_thread *first)
+{
+	for (struct pool_thread *next; first; first = next) {
+		next = first->next;
+		pool_rouse(first);
+	}
+}
+
 static void
 wait_for_word(struct pool_thread *t)
 {
@@ -237,7 +259,7 @@ worker_hand(struct executor *x, struct away *a)
 	p->n_woken += t != NULL;
 	pthread_mutex_unlock(&p->lock);
 	if (t)
-		pool_rouse(t);
+		pool_rouse_soon(t);
 }
 
 /* One idle thread is given it. */
@@ -258,7 +280,7 @@ threadpool_hand(struct executor *x, struct away *a)
 	}
 	pthread_mutex_unlock(&p->lock);
 	if (t)
-		pool_rouse(t);
+		pool_rouse_soon(t);
 }
 
 static const struct executor_ops pool_ops[] = {

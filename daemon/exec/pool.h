@@ -99,6 +99,10 @@ void pool_serve(struct pool_thread *t);
  * NULL: all are busy. */
 struct pool_thread *pool_follower(struct pool *p);
 void pool_rouse(struct pool_thread *t);
+/* The same; from a loop's turn: once that lets go of its baton, for until then
+ * the thread would but wait for it. */
+void pool_rouse_soon(struct pool_thread *t);
+void pool_rouse_all(struct pool_thread *first);
 /* Under the lock: the next that waits, or NULL. */
 struct away *pool_take(struct pool *p);
 /* Under the lock. Once it is not idle any more: pool_rouse() it. */

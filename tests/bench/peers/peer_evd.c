@@ -63,8 +63,9 @@ server(struct bench *b)
 			"[Session]\nAlias=jobs\nKind=client\n[Mailbox]\n"
 			"Durable=yes\nMaxEvents=100000000\nMaxBytes=1T\n");
 	write_file(path_in(b, "sessions.d/echo.conf"),
-		"[Session]\nAlias=echo\nKind=native\nPlugin=%s\n",
-		beside("BENCH_ECHO_PLUGIN", "bench_echo.so"));
+		"[Session]\nAlias=echo\nKind=native\nPlugin=%s\nExecutor=%s\n",
+		beside("BENCH_ECHO_PLUGIN", "bench_echo.so"),
+		strcmp(b->peer->name, "evd") == 0 ? "loop" : b->peer->name + 4);
 	spawn(b, (const char *[]){beside("EVENTD", "../../../daemon/eventd"),
 			 "--config", path_in(b, "eventd.conf"), NULL});
 }
@@ -282,6 +283,13 @@ open_sub(struct bench *b, int i)
 	return 1;
 }
 
+/* echo answers from a pool. */
+#define EXECUTOR(of)                                                     \
+	{                                                                \
+		.name = "evd-" of, .server = server, .answers = answers, \
+		.echo = echo, .skip = "idle"                             \
+	}
+
 int
 main(int argc, char **argv)
 {
@@ -300,6 +308,9 @@ main(int argc, char **argv)
 			.open_sub = open_sub,
 			.acks = true,
 			.skip = "fan-10"},
+		EXECUTOR("worker"),
+		EXECUTOR("threadpool"),
+		EXECUTOR("leader"),
 		{0},
 	};
 

@@ -1,0 +1,352 @@
+/* The designs that the mail of 2002 compares, in plain C on Unix sockets: each
+ * connection sends 32 bytes and gets 64. Blocking threads but for `loop`.
+ *
+ *   worker      one listener queues connections, any idle thread takes the next
+ *   threadpool  one listener hands each to one idle thread, which has a
+ *               condition variable of its own
+ *   leader      threads take turns to accept; who has accepted makes another
+ *               lead and serves the connection itself
+ *   loop        one epoll loop */
+#include "models.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { QUEUE_MAX = 4096, ACCEPTS = 8 };
+
+static const struct model_init *the;
+static char answer[MODEL_ANSWER];
+
+/* A connection from any of the listeners, by turns. */
+static int
+take_any(void)
+{
+	static _Thread_local int turn;
+	struct pollfd p[MODEL_LISTENERS_MAX];
+
+	if (the->n_listeners == 1)
+		return accept4(the->listeners[0], NULL, NULL, SOCK_CLOEXEC);
+	for (int i = 0; i < the->n_listeners; i++)
+		p[i] = (struct pollfd){the->listeners[i], POLLIN, 0};
+	if (poll(p, (nfds_t)the->n_listeners, -1) < 0)
+		return -1;
+	for (int i = 0; i < the->n_listeners; i++) {
+		int at = (turn + i) % the->n_listeners;
+
+		if (!(p[at].revents & POLLIN))
+			continue;
+		turn = at + 1;
+		return accept4(the->listeners[at], NULL, NULL, SOCK_CLOEXEC);
+	}
+	return -1;
+}
+
+static int
+take(void)
+{
+	int fd;
+
+	do
+		fd = take_any();
+	while (fd < 0);
+	return fd;
+}
+
+static void
+serve(int fd)
+{
+	char request[MODEL_REQUEST];
+
+	do {
+		if (recv(fd, request, sizeof request, 0) <= 0)
+			break;
+		if (send(fd, answer, sizeof answer, MSG_NOSIGNAL) < 0)
+			break;
+	} while (the->keep);
+	close(fd);
+}
+
+/* ---- worker ------------------------------------------------------ */
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t filled, has_idle;
+	int fds[QUEUE_MAX], head, n, idle;
+} queue = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER,
+	PTHREAD_COND_INITIALIZER, {0}, 0, 0, 0};
+
+static void *
+worker_main(void *arg)
+{
+	for (;;) {
+		int fd;
+
+		pthread_mutex_lock(&queue.lock);
+		if (queue.idle++ == 0)
+			pthread_cond_signal(&queue.has_idle);
+		while (!queue.n)
+			pthread_cond_wait(&queue.filled, &queue.lock);
+		fd = queue.fds[queue.head];
+		queue.head = (queue.head + 1) % QUEUE_MAX;
+		queue.n--;
+		pthread_mutex_unlock(&queue.lock);
+		serve(fd);
+	}
+	return arg;
+}
+
+static void *
+worker_listener(void *arg)
+{
+	for (;;) {
+		int fd;
+
+		pthread_mutex_lock(&queue.lock);
+		while (queue.idle <= 0)
+			pthread_cond_wait(&queue.has_idle, &queue.lock);
+		queue.idle--;
+		pthread_mutex_unlock(&queue.lock);
+		fd = take();
+		pthread_mutex_lock(&queue.lock);
+		queue.fds[(queue.head + queue.n++) % QUEUE_MAX] = fd;
+		pthread_cond_signal(&queue.filled);
+		pthread_mutex_unlock(&queue.lock);
+	}
+	return arg;
+}
+
+/* ---- threadpool and leader --------------------------------------- */
+
+struct sleeper {
+	struct sleeper *next;
+	pthread_mutex_t lock;
+	pthread_cond_t woken;
+	int fd;
+	bool go;
+};
+
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t has_idle = PTHREAD_COND_INITIALIZER;
+static struct sleeper *idle;
+static bool is_led;
+
+static void
+sleeper_init(struct sleeper *s)
+{
+	memset(s, 0, sizeof *s);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->woken, NULL);
+}
+
+static void
+sleeper_wake(struct sleeper *s, int fd)
+{
+	pthread_mutex_lock(&s->lock);
+	s->fd = fd;
+	s->go = true;
+	pthread_cond_signal(&s->woken);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int
+sleeper_wait(struct sleeper *s)
+{
+	pthread_mutex_lock(&s->lock);
+	while (!s->go)
+		pthread_cond_wait(&s->woken, &s->lock);
+	s->go = false;
+	pthread_mutex_unlock(&s->lock);
+	return s->fd;
+}
+
+static void *
+pool_main(void *arg)
+{
+	struct sleeper me;
+
+	sleeper_init(&me);
+	for (;;) {
+		pthread_mutex_lock(&idle_lock);
+		me.next = idle;
+		if (!idle)
+			pthread_cond_signal(&has_idle);
+		idle = &me;
+		pthread_mutex_unlock(&idle_lock);
+		serve(sleeper_wait(&me));
+	}
+	return arg;
+}
+
+static void *
+pool_listener(void *arg)
+{
+	for (;;) {
+		struct sleeper *s;
+
+		pthread_mutex_lock(&idle_lock);
+		while (!idle)
+			pthread_cond_wait(&has_idle, &idle_lock);
+		s = idle;
+		idle = s->next;
+		pthread_mutex_unlock(&idle_lock);
+		sleeper_wake(s, take());
+	}
+	return arg;
+}
+
+/* True: it leads. */
+static bool
+lead_or_wait(struct sleeper *me)
+{
+	bool leads;
+
+	pthread_mutex_lock(&idle_lock);
+	leads = !is_led;
+	is_led = true;
+	if (!leads) {
+		me->next = idle;
+		idle = me;
+	}
+	pthread_mutex_unlock(&idle_lock);
+	return leads;
+}
+
+static void *
+leader_main(void *arg)
+{
+	struct sleeper me, *next;
+
+	sleeper_init(&me);
+	for (;;) {
+		int fd;
+
+		if (!lead_or_wait(&me))
+			sleeper_wait(&me);
+		fd = take();
+		pthread_mutex_lock(&idle_lock);
+		next = idle;
+		if (next)
+			idle = next->next;
+		else
+			is_led = false;
+		pthread_mutex_unlock(&idle_lock);
+		if (next)
+			sleeper_wake(next, -1);
+		serve(fd);
+	}
+	return arg;
+}
+
+/* ---- loop -------------------------------------------------------- */
+
+static void
+watch(int poll_fd, int fd, uint64_t data)
+{
+	struct epoll_event e = {.events = EPOLLIN, .data.u64 = data};
+
+	if (epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &e))
+		abort();
+}
+
+/* The request is mostly there already. */
+static void
+loop_accept(int poll_fd, int listener)
+{
+	char request[MODEL_REQUEST];
+
+	for (int i = 0; i < ACCEPTS; i++) {
+		int fd = accept4(
+			listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		ssize_t n;
+
+		if (fd < 0)
+			return;
+		n = the->keep ? -1 : recv(fd, request, sizeof request, 0);
+		if (n > 0)
+			send(fd, answer, sizeof answer, MSG_NOSIGNAL);
+		if (n >= 0)
+			close(fd);
+		else
+			watch(poll_fd, fd, (uint64_t)fd + MODEL_LISTENERS_MAX);
+	}
+}
+
+static void
+loop_serve(int fd)
+{
+	char request[MODEL_REQUEST];
+	ssize_t n = recv(fd, request, sizeof request, 0);
+
+	if (n > 0)
+		send(fd, answer, sizeof answer, MSG_NOSIGNAL);
+	if (n == 0 || (n < 0 && errno != EAGAIN) || (n > 0 && !the->keep))
+		close(fd);
+}
+
+static void *
+loop_main(void *arg)
+{
+	int poll_fd = epoll_create1(EPOLL_CLOEXEC), n;
+	struct epoll_event events[128];
+
+	for (int i = 0; i < the->n_listeners; i++) {
+		fcntl(the->listeners[i], F_SETFL, O_NONBLOCK);
+		watch(poll_fd, the->listeners[i], (uint64_t)i);
+	}
+	for (;;) {
+		n = epoll_wait(poll_fd, events, 128, -1);
+		for (int i = 0; i < n; i++) {
+			uint64_t at = events[i].data.u64;
+
+			if (at < MODEL_LISTENERS_MAX)
+				loop_accept(poll_fd, the->listeners[at]);
+			else
+				loop_serve((int)(at - MODEL_LISTENERS_MAX));
+		}
+	}
+	return arg;
+}
+
+/* ---- all --------------------------------------------------------- */
+
+static void
+start(void *(*run)(void *), int n)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 256 * 1024);
+	for (int i = 0; i < n; i++)
+		if (pthread_create(&thread, &attr, run, NULL))
+			abort();
+}
+
+void
+model_run(const struct model_init *init)
+{
+	the = init;
+	signal(SIGPIPE, SIG_IGN);
+	if (strcmp(init->design, "worker") == 0) {
+		start(worker_main, init->n_threads);
+		start(worker_listener, 1);
+	} else if (strcmp(init->design, "threadpool") == 0) {
+		start(pool_main, init->n_threads);
+		start(pool_listener, 1);
+	} else if (strcmp(init->design, "leader") == 0) {
+		start(leader_main, init->n_threads);
+	} else {
+		start(loop_main, 1);
+	}
+	for (;;)
+		pause();
+}
