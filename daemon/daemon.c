@@ -175,7 +175,17 @@ daemon_describe(void *daemon, struct sched *sched,
 	describe_start(loop_of(sched), d->n_loops, order, done, arg);
 }
 
+static void
+daemon_store(void *daemon, struct sched *sched, int op, const char *path,
+	store_done_fn done, void *arg)
+{
+	struct daemon *d = daemon;
+
+	durable_ask(&d->durable, sched, op, path, done, arg);
+}
+
 static const struct daemon_ops daemon_ops = {
+	.store = daemon_store,
 	.describe = daemon_describe,
 	.reload = daemon_reload,
 };

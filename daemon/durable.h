@@ -10,6 +10,7 @@
 #include "exec/loop.h"
 #include "kernel/store.h"
 #include "store/lmdb.h"
+#include "verb/daemon_ops.h"
 
 struct durable {
 	struct lmdb *lmdb; /* NULL: none is used, or it cannot be */
@@ -33,5 +34,8 @@ void durable_begin(struct durable *d, struct loop *loops, unsigned n_loops);
 /* Call @done when all that was submitted has come back, and what it led to. */
 void durable_finish(struct durable *d, void (*done)(void *arg), void *arg);
 void durable_close(struct durable *d);
+/* The daemon's store operation, see verb/daemon_ops.h. */
+void durable_ask(struct durable *d, struct sched *sched, int op,
+	const char *path, store_done_fn done, void *arg);
 /* Something of it is damaged or cannot be used. */
 bool durable_is_degraded(const struct durable *d);

@@ -131,6 +131,7 @@ write_word(FILE *f, const struct verb *verb, int i)
 	case COMPLETE_QUEUE:
 	case COMPLETE_DEAD:
 	case COMPLETE_POLICY:
+	case COMPLETE_STORE:
 	case COMPLETE_SESSION:
 		fprintf(f, "_eventctl_words '%s'",
 			complete_words(verb->complete[i]));

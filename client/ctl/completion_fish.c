@@ -65,6 +65,7 @@ write_word(FILE *f, const struct verb *verb, int i)
 	case COMPLETE_QUEUE:
 	case COMPLETE_DEAD:
 	case COMPLETE_POLICY:
+	case COMPLETE_STORE:
 	case COMPLETE_SESSION:
 		fprintf(f, " -a '%s'\n", complete_words(verb->complete[i]));
 		break;

@@ -74,6 +74,8 @@ action(enum complete complete)
 		return "(list show requeue purge)";
 	case COMPLETE_POLICY:
 		return "(show explain)";
+	case COMPLETE_STORE:
+		return "(stats check backup)";
 	case COMPLETE_SESSION:
 		return "(executor)";
 	case COMPLETE_FILE:

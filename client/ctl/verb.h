@@ -17,6 +17,7 @@ enum complete {
 	COMPLETE_QUEUE,  /* what eventctl queue can do */
 	COMPLETE_DEAD,
 	COMPLETE_POLICY,
+	COMPLETE_STORE,
 	COMPLETE_SESSION,
 };
 
@@ -172,6 +173,7 @@ int verb_queue(struct ctl *ctl);
 int verb_dead(struct ctl *ctl);
 int verb_policy(struct ctl *ctl);
 int verb_limits(struct ctl *ctl);
+int verb_store(struct ctl *ctl);
 int verb_version(struct ctl *ctl);
 int verb_completion(struct ctl *ctl);
 int verb_help(struct ctl *ctl);

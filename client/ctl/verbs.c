@@ -533,6 +533,22 @@ const struct verb verbs[] = {
 		verb_dead,
 	},
 	{
+		"store",
+		"stats|check|backup [PATH]",
+		"look at what is kept on disk",
+		"stats        how it stands\n"
+		"check        read all of it; exit 65 if an event is damaged\n"
+		"backup PATH  copy it, while it is in use, to a new file;\n"
+		"             PATH is absolute, the daemon's user writes it\n"
+		"\n"
+		"Durable posts wait while check and backup run.\n",
+		{OPT_END},
+		1,
+		2,
+		{COMPLETE_STORE, COMPLETE_FILE},
+		verb_store,
+	},
+	{
 		"policy",
 		"show|explain [USER RIGHT [ALIAS [EVENT]]]",
 		"show who may do what, and which line says so",
@@ -605,6 +621,8 @@ complete_words(enum complete how)
 		return "list show requeue purge";
 	case COMPLETE_POLICY:
 		return "show explain";
+	case COMPLETE_STORE:
+		return "stats check backup";
 	case COMPLETE_SESSION:
 		return "executor";
 	case COMPLETE_NOTHING:

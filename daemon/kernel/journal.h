@@ -83,6 +83,10 @@ int journal_write(struct session *t, unsigned table, const void *key,
 void journal_note_key(struct session *t, const char *key, uint8_t size);
 void journal_drop_key(struct session *t, const char *key, uint8_t size);
 
+/* The record @data of STORE_EVENTS: how many of its events are damaged; *n is
+ * how many it has. Any thread. */
+uint32_t journal_check_record(const uint8_t *data, size_t size, uint32_t *n);
+
 /* Events in the store alone. */
 uint64_t journal_backlog(const struct session *t);
 /* A TIMER_JOURNAL is due. */

@@ -330,3 +330,28 @@ journal_load(struct journal *j)
 			j->loaded_size < JOURNAL_WINDOW_SIZE / 2)
 			load(j, i);
 }
+
+/* ---- looking ------------------------------------------------------------- */
+
+uint32_t
+journal_check_record(const uint8_t *data, size_t size, uint32_t *n)
+{
+	struct batch_head head = {.n = 0};
+	size_t at = sizeof(head), used;
+	uint32_t bad = 0;
+
+	*n = 1;
+	if (size < sizeof(head))
+		return 1;
+	memcpy(&head, data, sizeof(head));
+	if (head.version != BATCH_VERSION || head.n > JOURNAL_BATCH)
+		return 1;
+	*n = head.n;
+	for (unsigned i = 0; i < head.n; i++, at += used) {
+		if (!record_is_sound(data + at, size - at, &used))
+			bad++;
+		if (!used)
+			return bad + head.n - i - 1;
+	}
+	return bad;
+}

@@ -72,13 +72,37 @@ journal_note_key(struct session *t, const char *key, uint8_t size)
 		side_add(session_journal(t), &w, true);
 }
 
+/* It has not been written: then it need not be erased after that. */
+static void
+unwrite_key(struct journal *j, const char *key, uint8_t size)
+{
+	struct side_write **link = &j->sides, *side;
+
+	while ((side = *link)) {
+		const uint8_t *its = side->bytes + sizeof(uint64_t);
+
+		if (side->of_events &&
+			side->write.key_size == sizeof(uint64_t) + size &&
+			memcmp(its, key, size) == 0) {
+			*link = side->next;
+			j->n_sides--;
+			free(side);
+			continue;
+		}
+		link = &side->next;
+	}
+	j->sides_end = link;
+}
+
 void
 journal_drop_key(struct session *t, const char *key, uint8_t size)
 {
+	if (session_journal(t))
+		unwrite_key(session_journal(t), key, size);
 	journal_write(t, STORE_KEYS, key, size, NULL, 0);
 }
 
-/* ---- keys and dead letters of other runs ------------------------------ */
+/* ---- keys and dead letters of other runs -------------------------------- */
 
 struct keys_job {
 	struct store_job job;

@@ -221,48 +221,68 @@ add_box(struct write_job *w)
 	};
 }
 
-/* In the order in which they were asked for, so that the last counts. */
+/* Those that go with new events, or the others: in the order in which they were
+ * asked for, so that the last counts. */
 static void
-add_sides(struct write_job *w)
+add_sides(struct write_job *w, bool of_events)
 {
 	struct journal *j = w->journal;
+	struct side_write **link = &j->sides, **end = &w->sides, *side;
 
-	w->sides = TAKE(j->sides);
-	j->sides_end = &j->sides;
-	j->n_sides = 0;
-	for (const struct side_write *side = w->sides; side; side = side->next)
+	while ((side = *link)) {
+		if (side->of_events != of_events) {
+			link = &side->next;
+			continue;
+		}
+		*link = side->next;
+		side->next = NULL;
+		*end = side;
+		end = &side->next;
+		j->n_sides--;
 		w->job.writes[w->job.n_writes++] = side->write;
+	}
+	j->sides_end = link;
 }
 
 static void write_done(struct sched *s, struct store_job *job);
 
+/* What has ended, apart from what is new: there may be room for it alone, and
+ * then it makes more. */
 static struct write_job *
-make_job(struct journal *j)
+make_ends(struct journal *j)
 {
 	struct write_job *w = write_job_new(j);
-	bool adds = false;
 
 	if (!w)
 		return NULL;
-	for (unsigned i = 0; i < LANES; i++)
-		for (struct batch *b = j->lanes[i].first; b; b = b->next)
-			if (is_to_write(b)) {
-				add_record(w, b);
-				adds = true;
-			}
 	for (struct batch *b; (b = j->dirty_batches);) {
 		j->dirty_batches = b->next_dirty;
 		b->dirty = false;
 		add_ends(w, b);
 	}
-	adds |= j->sides != NULL;
-	add_sides(w);
+	w->job.frees = !j->sides;
+	add_sides(w, false);
 	add_box(w);
-	w->told = j->told;
+	w->told = TAKE(j->told);
 	w->n_told = j->n_told;
-	j->told = NULL;
 	j->n_told = j->told_room = 0;
-	w->job.frees = !adds;
+	w->job.done = write_done;
+	return w;
+}
+
+static struct write_job *
+make_records(struct journal *j)
+{
+	struct write_job *w = write_job_new(j);
+
+	if (!w)
+		return NULL;
+	for (unsigned i = 0; i < LANES; i++)
+		for (struct batch *b = j->lanes[i].first; b; b = b->next)
+			if (is_to_write(b))
+				add_record(w, b);
+	add_sides(w, true);
+	add_box(w);
 	w->job.done = write_done;
 	return w;
 }
@@ -377,10 +397,19 @@ write_done(struct sched *s, struct store_job *job)
 /* ---- the end of a turn --------------------------------------------------- */
 
 static bool
-has_news(const struct journal *j)
+has_ends(const struct journal *j)
 {
-	if (j->dirty_batches || j->n_told || j->sides)
+	if (j->dirty_batches || j->n_told)
 		return true;
+	for (const struct side_write *side = j->sides; side; side = side->next)
+		if (!side->of_events)
+			return true;
+	return false;
+}
+
+static bool
+has_records(const struct journal *j)
+{
 	for (unsigned i = 0; i < LANES; i++)
 		for (const struct batch *b = j->lanes[i].first; b; b = b->next)
 			if (is_to_write(b))
@@ -388,36 +417,48 @@ has_news(const struct journal *j)
 	return false;
 }
 
+/* A chain of jobs. */
+struct chain {
+	struct store_job *first, *last;
+};
+
+/* Without memory for it, in a later turn. */
+static void
+hand_over(struct journal *j, struct chain *chain, struct write_job *w)
+{
+	if (!w) {
+		journal_touch(j);
+		return;
+	}
+	j->n_jobs++;
+	if (chain->last)
+		chain->last->next = &w->job;
+	else
+		chain->first = &w->job;
+	chain->last = &w->job;
+}
+
 void
 journals_flush(struct sched *s)
 {
 	struct journal *list = s->journals, *j;
-	struct store_job *first = NULL, *last = NULL;
+	struct chain chain = {NULL, NULL};
 
 	s->journals = NULL;
 	while ((j = list)) {
-		struct write_job *w;
+		bool ready = j->n_jobs < JOURNAL_JOBS;
 
 		list = j->next_dirty;
 		j->dirty = false;
-		/* more comes together until one is back, which touches it */
 		drop_ended(j);
-		if (j->n_jobs >= JOURNAL_JOBS || !has_news(j)) {
-			journal_unref(j);
-			continue;
-		}
-		w = make_job(j);
-		if (!w) {
-			journal_touch(j);
-			continue;
-		}
-		j->n_jobs++;
-		if (last)
-			last->next = &w->job;
-		else
-			first = &w->job;
-		last = &w->job;
+		/* else more comes together until one is back and touches it */
+		if (ready && has_ends(j))
+			hand_over(j, &chain, make_ends(j));
+		if (ready && has_records(j))
+			hand_over(j, &chain, make_records(j));
+		journal_unref(j);
 	}
-	if (first)
-		s->kernel->store->ops->submit(s->kernel->store, first, last);
+	if (chain.first)
+		s->kernel->store->ops->submit(
+			s->kernel->store, chain.first, chain.last);
 }

@@ -128,20 +128,34 @@ message_of(struct msg_pool *pool, const struct head *h, const uint8_t *body)
 	return m;
 }
 
+static bool
+head_get(struct head *h, const uint8_t *data, size_t size, size_t *used)
+{
+	*used = 0;
+	if (size < sizeof(*h))
+		return false;
+	memcpy(h, data, sizeof(*h));
+	if (h->size < sizeof(*h) || h->size > size)
+		return false;
+	*used = h->size;
+	return is_sound(h, data);
+}
+
+bool
+record_is_sound(const uint8_t *data, size_t size, size_t *used)
+{
+	struct head h;
+
+	return head_get(&h, data, size, used);
+}
+
 int
 record_get(struct msg_pool *pool, const uint8_t *data, size_t size,
 	size_t *used, struct msg **out, struct record *r)
 {
 	struct head h;
 
-	*used = 0;
-	if (size < sizeof(h))
-		return RECORD_E_DAMAGED;
-	memcpy(&h, data, sizeof(h));
-	if (h.size < sizeof(h) || h.size > size)
-		return RECORD_E_DAMAGED;
-	*used = h.size;
-	if (!is_sound(&h, data))
+	if (!head_get(&h, data, size, used))
 		return RECORD_E_DAMAGED;
 	*out = message_of(pool, &h, data + sizeof(h));
 	if (!*out)

@@ -18,6 +18,9 @@ size_t record_size(const struct msg *m);
 /* To @out, which has room. */
 size_t record_put(uint8_t *out, const struct msg *m, const struct record *r);
 
+/* Whether the event at @data is sound; *used as in record_get(). */
+bool record_is_sound(const uint8_t *data, size_t size, size_t *used);
+
 enum { RECORD_E_DAMAGED = 1 };
 /* The event at @data of at most @size bytes, which ends at *used. Its message
  * has an extra. RECORD_E_DAMAGED or -ENOMEM: there is none; *used is where the

@@ -66,6 +66,9 @@ struct store_job {
 	struct store_write *writes; /* all are done, or none */
 	struct store_read *read; /* after the writes, and of what they wrote */
 	uint32_t n_writes;
+	/* On the store's thread, after those: what it returns is the status.
+	 * NULL: there is nothing more to do. */
+	int (*run)(struct store *store, struct store_job *job);
 	bool frees; /* it gives more room than it takes */
 	int status; /* 0, or negative errno: nothing was written */
 	/* On the thread of @sched; the job is its owner's again. */
@@ -76,7 +79,8 @@ struct store_job {
 struct store_box {
 	struct store_box *next;
 	uint64_t id;
-	uint64_t n, size; /* events in it and their bytes */
+	_Atomic uint64_t n; /* events in it; others may look */
+	uint64_t size;      /* and their bytes */
 	bool held;        /* by a session, which alone changes n and size */
 	bool standing;    /* a client asked for it, no file */
 	uint8_t name_size;

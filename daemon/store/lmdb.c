@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "kernel/journal.h"
 #include "store/lmdb_file.h"
 
 enum {
@@ -78,7 +79,7 @@ lmdb_submit(
 
 	for (struct store_job *job = first;; job = job->next) {
 		size += job_bytes(job);
-		hurried |= job->read || !job->n_writes;
+		hurried |= job->read || job->run || !job->n_writes;
 		if (job == last)
 			break;
 	}
@@ -234,12 +235,16 @@ transact_grown(struct lmdb *l, struct store_job *jobs, struct store_job *end,
 {
 	int r = MDB_MAP_FULL;
 
+	if (lmdb_file_limit(&l->file, freeing_only))
+		return -ENOSPC;
 	for (unsigned i = 0; i < RETRY_MAX && r == MDB_MAP_FULL; i++) {
 		r = transact(l, jobs, end, freeing_only);
-		if (r == MDB_MAP_FULL && lmdb_file_grow(&l->file))
+		if (r == MDB_MAP_FULL && lmdb_file_grow(&l->file, freeing_only))
 			return -ENOSPC;
 	}
-	return lmdb_error(r);
+	/* LMDB says EIO of a write that was cut short */
+	return r == EIO && lmdb_file_disk_is_full(&l->file) ? -ENOSPC
+							    : lmdb_error(r);
 }
 
 static bool
@@ -341,6 +346,8 @@ read_round(struct lmdb *l, struct store_job *jobs, struct store_job *end)
 	int r = 0;
 
 	for (; jobs != end; jobs = jobs->next) {
+		if (jobs->run && !jobs->status)
+			jobs->status = jobs->run(&l->store, jobs);
 		if (!jobs->read || jobs->status)
 			continue;
 		if (!txn)
@@ -352,6 +359,47 @@ read_round(struct lmdb *l, struct store_job *jobs, struct store_job *end)
 	}
 	if (txn)
 		mdb_txn_abort(txn);
+}
+
+int
+lmdb_backup(struct store *store, const char *path)
+{
+	struct lmdb *l = lmdb_of(store);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = lmdb_error(mdb_env_copyfd2(l->file.env, fd, MDB_CP_COMPACT));
+	if (!r && fsync(fd) < 0)
+		r = -errno;
+	close(fd);
+	if (r)
+		unlink(path);
+	return r;
+}
+
+int
+lmdb_check(struct store *store, uint64_t *events, uint64_t *damaged)
+{
+	struct lmdb *l = lmdb_of(store);
+	MDB_txn *txn;
+	MDB_cursor *cursor;
+	MDB_val key, value;
+	uint32_t n;
+	int r = mdb_txn_begin(l->file.env, NULL, MDB_RDONLY, &txn);
+
+	*events = *damaged = 0;
+	if (r)
+		return lmdb_error(r);
+	r = mdb_cursor_open(txn, l->file.tables[STORE_EVENTS], &cursor);
+	while (!r && !(r = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))) {
+		*damaged +=
+			journal_check_record(value.mv_data, value.mv_size, &n);
+		*events += n;
+	}
+	mdb_txn_abort(txn);
+	return r == MDB_NOTFOUND ? 0 : lmdb_error(r);
 }
 
 /* ---- giving back --------------------------------------------------------- */
@@ -666,5 +714,9 @@ lmdb_stats(struct lmdb *l, struct lmdb_stats *out)
 {
 	pthread_mutex_lock(&l->lock);
 	*out = l->stats;
+	for (const struct store_box *box = l->boxes; box; box = box->next) {
+		out->boxes += box->n > 0;
+		out->events += box->n;
+	}
 	pthread_mutex_unlock(&l->lock);
 }

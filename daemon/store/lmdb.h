@@ -41,14 +41,19 @@ struct lmdb *lmdb_close(struct lmdb *l);
 struct store *lmdb_store(struct lmdb *l);
 
 struct lmdb_stats {
-	uint64_t size,
-		used; /* bytes of the file, and of those that hold rows */
-	uint64_t commits, failed, writes, rows[STORE_TABLES];
+	uint64_t size;          /* bytes of the file */
+	uint64_t boxes, events; /* mailboxes that hold events, about; those */
+	uint64_t commits, failed;
 	uint64_t last_ns, max_ns; /* that a commit took */
 	int last_error;           /* errno of the last commit that failed */
 };
 /* Any thread; does not wait for the disk. */
 void lmdb_stats(struct lmdb *l, struct lmdb_stats *out);
+
+/* For store_job.run: a copy of all to the new file @path; how many events there
+ * are, of which so many are damaged. */
+int lmdb_backup(struct store *store, const char *path);
+int lmdb_check(struct store *store, uint64_t *events, uint64_t *damaged);
 
 /* Note that a run without the store took place, if there is one at @path. */
 void lmdb_ran_without(const char *path);

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,7 +24,8 @@ enum {
 	MAP_STEP = 16 << 20,
 	RESERVE_MAX = 8 << 20,
 	RESERVE_MIN = 256 << 10,
-	CHECK_OK = 0, /* exit codes of the check */
+	KEEP = 1 << 20, /* of room, for what erases */
+	CHECK_OK = 0,   /* exit codes of the check */
 	CHECK_FAILED = 1,
 };
 
@@ -444,45 +446,73 @@ lmdb_file_close(struct lmdb_file *f)
 
 /* ---- room ---------------------------------------------------------------- */
 
-int
-lmdb_file_grow(struct lmdb_file *f)
+/* What erases needs new pages before it frees old ones: what adds leaves so
+ * much for it. */
+static uint64_t
+kept_free(const struct lmdb_file *f)
 {
-	uint64_t size = round_up(f->map_size + f->map_size / 2, MAP_STEP);
-	int r;
+	return f->max_size && f->max_size / 4 < KEEP ? f->max_size / 4 : KEEP;
+}
 
-	if (f->max_size && size > f->max_size)
-		size = f->max_size / 4096 * 4096;
-	if (size <= f->map_size || FAULT(lmdb_grow))
-		return -ENOSPC;
-	r = mdb_env_set_mapsize(f->env, size);
+/* How large the map may become; UINT64_MAX: as it likes. */
+static uint64_t
+map_limit(const struct lmdb_file *f, bool freeing)
+{
+	uint64_t limit = f->tight ? f->file_size + KEEP : UINT64_MAX;
+
+	if (f->max_size && f->max_size < limit)
+		limit = f->max_size;
+	if (limit != UINT64_MAX && !freeing)
+		limit -= kept_free(f);
+	return limit == UINT64_MAX ? limit : limit / 4096 * 4096;
+}
+
+static int
+map_resize(struct lmdb_file *f, uint64_t size)
+{
+	int r = mdb_env_set_mapsize(f->env, size);
+
 	if (r)
 		return err_raise(lmdb_error(r));
 	f->map_size = size;
 	return 0;
 }
 
-void
-lmdb_file_reserve(struct lmdb_file *f)
+int
+lmdb_file_limit(struct lmdb_file *f, bool freeing)
+{
+	uint64_t limit = map_limit(f, freeing);
+
+	return f->map_size > limit ? map_resize(f, limit) : 0;
+}
+
+int
+lmdb_file_grow(struct lmdb_file *f, bool freeing)
+{
+	uint64_t size = round_up(f->map_size + f->map_size / 2, MAP_STEP);
+	uint64_t limit = map_limit(f, freeing);
+
+	if (size > limit)
+		size = limit;
+	if (size <= f->map_size || FAULT(lmdb_grow))
+		return -ENOSPC;
+	return map_resize(f, size);
+}
+
+bool
+lmdb_file_disk_is_full(const struct lmdb_file *f)
+{
+	struct statvfs fs;
+
+	return fstatvfs(f->data_fd, &fs) == 0 &&
+	       (uint64_t)fs.f_bavail * fs.f_frsize < 2 * KEEP;
+}
+
+static void
+put_zeros(struct lmdb_file *f, uint64_t want)
 {
 	static const uint8_t zeros[RESERVE_MIN];
-	uint64_t want, step = f->file_size / 8;
-	MDB_envinfo info;
-	struct stat st;
 
-	if (f->data_fd < 0 || mdb_env_info(f->env, &info))
-		return;
-	step = step < RESERVE_MIN   ? RESERVE_MIN
-	       : step > RESERVE_MAX ? RESERVE_MAX
-				    : round_up(step, RESERVE_MIN);
-	want = (info.me_last_pgno + 1) * 4096 + step / 2;
-	if (want <= f->file_size)
-		return;
-	if (fstat(f->data_fd, &st) < 0)
-		return;
-	f->file_size = (uint64_t)st.st_size; /* LMDB may have gone on */
-	want = round_up(want + step / 2, RESERVE_MIN);
-	if (want > f->map_size)
-		want = f->map_size;
 	while (f->file_size < want) {
 		uint64_t left = want - f->file_size;
 		ssize_t n = pwrite(f->data_fd, zeros,
@@ -493,4 +523,40 @@ lmdb_file_reserve(struct lmdb_file *f)
 			return;
 		f->file_size += (uint64_t)n;
 	}
+}
+
+/* How far ahead zeros are put. */
+static uint64_t
+reserve_step(const struct lmdb_file *f)
+{
+	uint64_t step = f->file_size / 8;
+
+	if (step < RESERVE_MIN)
+		return RESERVE_MIN;
+	return step > RESERVE_MAX ? RESERVE_MAX : round_up(step, RESERVE_MIN);
+}
+
+void
+lmdb_file_reserve(struct lmdb_file *f)
+{
+	uint64_t want, step = reserve_step(f);
+	MDB_envinfo info;
+	struct statvfs fs;
+	struct stat st;
+
+	if (f->data_fd < 0 || mdb_env_info(f->env, &info))
+		return;
+	want = (info.me_last_pgno + 1) * 4096 + step / 2;
+	if (want <= f->file_size && !f->tight)
+		return;
+	if (fstat(f->data_fd, &st) < 0 || fstatvfs(f->data_fd, &fs) < 0)
+		return;
+	f->file_size = (uint64_t)st.st_size; /* LMDB may have gone on */
+	want = round_up(want + step / 2, RESERVE_MIN);
+	if (want > f->map_size)
+		want = f->map_size;
+	step = want > f->file_size ? want - f->file_size : 0;
+	f->tight = (uint64_t)fs.f_bavail * fs.f_frsize < step + 2 * KEEP;
+	if (!f->tight)
+		put_zeros(f, want);
 }

@@ -12,19 +12,24 @@ struct lmdb_file {
 	int data_fd; /* to make room ahead of what is written */
 	uint64_t file_size, map_size, max_size;
 	uint64_t run;
+	bool tight; /* the disk is nearly full */
 };
 
 int lmdb_file_open(struct lmdb_file *f, const struct lmdb_config *config,
 	struct lmdb_found *found);
 void lmdb_file_close(struct lmdb_file *f);
+/* Before a transaction: what adds must not take all the room there is, or that
+ * could never be made more again. */
+int lmdb_file_limit(struct lmdb_file *f, bool freeing);
 /* More room in the map: 0, or -ENOSPC at the limit. No transaction is open. */
-int lmdb_file_grow(struct lmdb_file *f);
+int lmdb_file_grow(struct lmdb_file *f, bool freeing);
+/* The disk has no room that is worth mentioning. */
+bool lmdb_file_disk_is_full(const struct lmdb_file *f);
 /* Zeros where it will soon write, so that a sync need not tell the file system
  * of a longer file. What fails is for the write itself to tell. */
 void lmdb_file_reserve(struct lmdb_file *f);
 /* Fill in the result of @read. What LMDB returned, or ENOMEM. */
-int lmdb_read(
-	const struct lmdb_file *f, MDB_txn *txn, struct store_read *read);
+int lmdb_read(const struct lmdb_file *f, MDB_txn *txn, struct store_read *read);
 /* Negative errno of what LMDB returned. */
 int lmdb_error(int r);
 extern const char *const lmdb_table_names[STORE_TABLES];

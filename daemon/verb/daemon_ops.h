@@ -30,7 +30,25 @@ struct session_order {
 	bool allow_replace; /* others may take its aliases */
 };
 
+/* How the store stands. */
+struct store_report {
+	const char *state; /* "ok", "degraded", "broken", "off" */
+	char text[256];    /* why not ok */
+	uint64_t size, mailboxes, events, commits, failed, last_ns, max_ns;
+	uint64_t damaged, checked;
+};
+typedef void (*store_done_fn)(
+	void *arg, int status, const char *text, const struct store_report *r);
+
 struct daemon_ops {
+	/**
+	 * store - tell of the store, check it, or copy it
+	 * @op:   of the wire
+	 * @path: of a copy
+	 * @done: called once, on the caller's thread, maybe at once
+	 */
+	void (*store)(void *daemon, struct sched *sched, int op,
+		const char *path, store_done_fn done, void *arg);
 	/**
 	 * describe - read what a session needs and check it
 	 * @sched: of the caller; its thread

@@ -158,6 +158,40 @@ EVD_API int evd_give_back(
 EVD_API int evd_extend(
 	struct evd *c, const struct evd_event *event, uint32_t lease_ms);
 
+/* ---- the store ---------------------------------------------------------- */
+
+enum evd_store_op {
+	EVD_STORE_STATS = 0,
+	EVD_STORE_CHECK = 1,  /* read all; durable posts wait meanwhile */
+	EVD_STORE_BACKUP = 2, /* copy all to a new file, likewise */
+};
+
+struct evd_store_report {
+	char state[16];     /* "ok", "degraded", "broken", "off" */
+	char text[256];     /* why not ok, or "" */
+	uint64_t size;      /* bytes of the file */
+	uint64_t mailboxes; /* that hold events, */
+	uint64_t events;    /* and those */
+	uint64_t commits;   /* since the daemon's start */
+	uint64_t failed;    /* commits that failed */
+	uint64_t last_ns;   /* that a commit took */
+	uint64_t max_ns;
+	uint64_t damaged; /* events that could not be read */
+	uint64_t checked; /* EVD_STORE_CHECK: events looked at */
+};
+
+/**
+ * evd_store() - tell of the daemon's store, check it, or copy it
+ * @path:   EVD_STORE_BACKUP: an absolute path where the daemon may make a file
+ *          that is not there yet; else NULL
+ * @report: set on success
+ *
+ * Return: 0, or -EACCES (check and backup are for those who may manage), -EIO,
+ * -EOPNOTSUPP (there is no store), -EINVAL, and the errors of requests.
+ */
+EVD_API int evd_store(struct evd *c, enum evd_store_op op, const char *path,
+	struct evd_store_report *report);
+
 #ifdef __cplusplus
 }
 #endif

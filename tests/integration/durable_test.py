@@ -1,6 +1,7 @@
 """Durable mailboxes through the daemon: what is accepted is there after any
 end of it, in order, and once unless it had been handed out."""
 import os
+import subprocess
 import unittest
 
 import ctl
@@ -145,6 +146,72 @@ class Durable(ctl.TestCase):
         self.start()
         self.ctl("post", "keep", "add", "--wait", "durable", code=76)
         self.assertIn("Durable=yes", self.err)
+
+    def test_the_store_tells_how_it_stands(self):
+        self.slot()
+        self.start()
+        for i in range(10):
+            self.ctl("post", "jobs", f"e{i}")
+        report = self.object("store", "stats")
+        self.assertEqual((report["state"], report["mailboxes"],
+                          report["events"]), ("ok", 1, 10))
+        self.assertGreater(report["commits"], 0)
+        report = self.object("store", "check")
+        self.assertEqual((report["checked"], report["damaged"]), (10, 0))
+        self.assertIn(b"10 in 1 mailboxes", self.ctl("store", "stats"))
+        self.ctl("store", "nosuch", code=64)
+        self.ctl("store", "backup", "relative", code=64)
+
+    def test_a_copy_is_as_good(self):
+        self.slot()
+        self.start()
+        self.ctl("post", "jobs", "old")
+        copy = os.path.join(self.daemon.root, "copy")
+        self.ctl("store", "backup", copy)
+        self.ctl("store", "backup", copy, code=74)  # it is there
+        self.ctl("post", "jobs", "new")
+        self.daemon.stop()
+        os.rename(copy, os.path.join(self.store, "data.mdb"))
+        self.start_again()
+        self.assertEqual(self.waiting("jobs"), ["old"])
+
+    def test_without_a_store_it_is_off(self):
+        self.daemon.configure()
+        self.start()
+        self.assertEqual(self.object("store", "stats")["state"], "off")
+        self.ctl("store", "check", code=76)
+
+    # B50
+    @unittest.skipIf(os.geteuid() != 0, "mounts a file system")
+    def test_a_full_disk_refuses_and_recovers(self):
+        os.mkdir(self.store)
+        if subprocess.call(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs",
+                            self.store], stderr=subprocess.DEVNULL):
+            self.skipTest("no tmpfs can be mounted here")
+        self.addCleanup(subprocess.call, ["umount", "-l", self.store])
+        self.slot("jobs", "MaxBytes=1G")
+        self.daemon.session("keep", "Alias=keep", script=KEEP)
+        self.start()
+        with self.daemon.client() as c:
+            data, n = b"x" * 200000, 0
+            while c.post("jobs", "e", data) == 0:
+                n += 1
+            status, text = c.failures[c.seq]
+            self.assertEqual(status, 9)
+            self.assertIn("'jobs': No space left on device", text)
+            self.assertGreater(n, 20)
+            self.assertEqual(c.post("keep", "add", b"v"), 0)  # as ever
+            self.assertGreater(self.object("store", "stats")["failed"], 0)
+            response = c.request("bind", (1, "jobs"), (2, 1), (4, 32 << 20))
+            self.assertEqual(harness.first(response, 2), 0)
+            c.until(lambda: len(c.deliveries) >= n // 2)
+            self.settle(c, n // 2)
+            wait_for(lambda: c.post("jobs", "new", data) == 0,
+                     "room again")
+            left = n - n // 2 + 1
+        self.crash()
+        wait_for(lambda: self.object("status", "jobs")["events"]["queued"] ==
+                 left, "nothing acked is lost")
 
     # B47
     def test_a_run_without_the_store_is_told(self):
