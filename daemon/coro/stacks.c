@@ -62,14 +62,15 @@ static struct {
 static uint32_t
 read_max_guarded(void)
 {
-	unsigned long n = MAPS_MAX;
 	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+	unsigned long n = 0;
+	char text[32];
 
-	if (file && fscanf(file, "%lu", &n) != 1)
-		n = MAPS_MAX;
+	if (file && fgets(text, sizeof(text), file))
+		n = strtoul(text, NULL, 10);
 	if (file)
 		fclose(file);
-	n /= MAPS_SHARE;
+	n = (n ? n : MAPS_MAX) / MAPS_SHARE;
 	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 

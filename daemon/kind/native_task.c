@@ -235,7 +235,7 @@ static enum session_result
 first(struct native *n, struct job *job)
 {
 	struct coro *co = get(n, task_main, job);
-	struct native_task t;
+	struct native_task t = {.n = n, .m = job->m};
 
 	if (!co)
 		return SESSION_CRASHED;
@@ -252,6 +252,10 @@ native_task_plain(struct native *n, struct msg *m, evd_handler_fn fn)
 
 	if (!co)
 		return SESSION_CRASHED;
+	t.n = n;
+	t.m = m;
+	t.awaited = NULL;
+	t.stashed = t.leased = false;
 	n->more->ended = &t;
 	state = coro_resume(co);
 	if (__builtin_expect(state == CORO_ENDED && !n->more->ended, 1)) {
@@ -311,7 +315,7 @@ static void
 go_on(struct native_task *t)
 {
 	struct native *n = t->n;
-	struct native_task ended;
+	struct native_task ended = {.n = n, .m = t->m};
 	int how, r;
 
 	n->more->task = t;
@@ -410,7 +414,7 @@ say_lost(const struct native_task *t)
 static void
 end_one(struct native *n, struct native_task *t)
 {
-	struct native_task ended;
+	struct native_task ended = {.n = n, .m = t->m};
 	int how;
 
 	stop_waiting(t);
