@@ -73,6 +73,7 @@ config_session_digest(const struct session_spec *spec)
 	d = config_digest_number(d, spec->handler_ms);
 	d = config_digest_number(d, spec->concurrency);
 	d = config_digest_string(d, spec->executor);
+	d = config_digest_number(d, spec->moves_stalled);
 	d = config_digest_number(d, spec->if_taken);
 	d = config_digest_number(d, spec->allow_replace);
 	d = config_digest_number(d, spec->manage_others);
@@ -409,6 +410,7 @@ static const char *const sections[] = {
 	"Session", "Mailbox", "Schedule", "Params", "Access", NULL};
 static const char *const argued_sections[] = {"Access", NULL};
 static const char *const open_sections[] = {"Schedule", "Params", NULL};
+static const char *const stall_words[] = {"log", "move", NULL};
 static const char *const start_words[] = {"at-boot", "on-demand", NULL};
 static const char *const strategy_words[] = {
 	[STRATEGY_ONE] = "one",
@@ -462,6 +464,8 @@ static const struct config_key keys[] = {
 	[ROW_COLLECT] = KEY("Session", "Collect", set_word,
 		FIELD(collect, 0, 0), .words = no_yes),
 	[ROW_EXECUTOR] = KEY("Session", "Executor", set_executor, .width = 0),
+	KEY("Session", "OnStall", set_word, FIELD(moves_stalled, 0, 0),
+		.words = stall_words),
 	KEY("Session", "Group", config_set_group, .width = 0),
 	KEY("Session", "Order", config_set_order, .width = 0),
 	KEY("Session", "After", config_set_after, .repeats = true),

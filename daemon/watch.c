@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "kernel/away.h"
 
 enum {
 	QUESTIONS = 4,  /* within the limit */
@@ -43,6 +44,21 @@ name_signal(void)
 	return SIGRTMIN + 7;
 }
 
+static void
+describe(struct watch_probe *probe, const struct session *s)
+{
+	const struct msg *m = s->ops->handles ? s->ops->handles(s) : NULL;
+
+	if (s->spec->name)
+		strncpy(probe->name, s->spec->name, WATCH_NAME_SIZE - 1);
+	probe->session = s->id;
+	probe->moves = s->spec->moves_stalled;
+	if (!m)
+		return;
+	strncpy(probe->event, m->event, WATCH_EVENT_SIZE - 1);
+	probe->event_id = m->id;
+}
+
 /* On the stuck thread, at any instruction of its handler: nobody else touches
  * what it runs. */
 static void
@@ -57,7 +73,7 @@ on_name_signal(int number, siginfo_t *info, void *context)
 		return;
 	s = probe->watch->loops[probe - probe->watch->probes].sched.running;
 	if (s && s->spec)
-		strncpy(probe->name, s->spec->name, WATCH_NAME_SIZE - 1);
+		describe(probe, s);
 	sem_post(&probe->named);
 	errno = saved_errno;
 }
@@ -117,7 +133,9 @@ name_of(struct watch_probe *probe)
 	struct timespec due;
 	int r;
 
-	probe->name[0] = '\0';
+	probe->name[0] = probe->event[0] = '\0';
+	probe->session = probe->event_id = 0;
+	probe->moves = false;
 	if (!atomic_load(&probe->has_thread) ||
 		pthread_sigqueue(probe->thread, name_signal(), value))
 		return "";
@@ -131,18 +149,44 @@ name_of(struct watch_probe *probe)
 	return r < 0 ? "" : probe->name;
 }
 
+/* Its next events are run by a pool: OnStall=move. */
+static void
+watch_on_move(struct sched *s, struct sched_task *task)
+{
+	struct watch_probe *probe =
+		container_of(task, struct watch_probe, move);
+	struct session *t = session_find(s->kernel, probe->session);
+	struct executor *x = kernel_executor(s->kernel, "worker");
+
+	if (t && atomic_load(&t->home) == s && x && !session_executor(t) &&
+		!session_set_executor(t, x))
+		log_warn("session.moved",
+			"session=\"%s\" executor=\"worker\" "
+			"reason=\"it held up its loop (OnStall=move)\"",
+			session_name(t));
+	atomic_store(&probe->moving, false);
+}
+
 static void
 tell_stuck(struct watch_probe *probe, unsigned loop)
 {
 	uint64_t ns = clock_now(&clock_system) - probe->asked_ns;
+	const char *name;
 
-	if (probe->told)
+	if (probe->told || atomic_load(&probe->moving))
 		return;
 	probe->told = true;
+	name = name_of(probe);
 	log_err("loop.stuck",
-		"loop=%u session=\"%s\" ms=%" PRIu64
-		" reason=\"a handler on it does not return\"",
-		loop, name_of(probe), ns / NS_PER_MS);
+		"loop=%u session=\"%s\" event=\"%s\" event_id=%" PRIu64
+		" ms=%" PRIu64 " reason=\"a handler on it does not return\"",
+		loop, name, probe->event, probe->event_id, ns / NS_PER_MS);
+	if (!*name || !probe->moves)
+		return;
+	atomic_store(&probe->moving, true);
+	memset(&probe->move, 0, sizeof(probe->move));
+	probe->move.run = watch_on_move;
+	loop_inject(&probe->watch->loops[loop], &probe->move);
 }
 
 /* The first loop, which would see to it, is stuck. */

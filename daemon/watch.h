@@ -18,6 +18,7 @@
 
 enum {
 	WATCH_NAME_SIZE = 64,
+	WATCH_EVENT_SIZE = 128,
 	WATCH_LIMIT_MS = 10000, /* if nobody else says how long */
 };
 
@@ -31,7 +32,13 @@ struct watch_probe {
 	pthread_t thread;
 	/* Set by the loop's thread, in a signal handler, before @named. */
 	sem_t named;
-	char name[WATCH_NAME_SIZE]; /* of the session that runs */
+	char name[WATCH_NAME_SIZE];   /* of the session that runs */
+	uint64_t session;             /* ... its id */
+	char event[WATCH_EVENT_SIZE]; /* that it handles, and that one's id */
+	uint64_t event_id;
+	bool moves;             /* OnStall=move */
+	struct sched_task move; /* on the loop, once that turns again */
+	_Atomic bool moving;
 	struct watch *watch;
 };
 

@@ -84,6 +84,9 @@ struct session_ops {
 	bool gaps;
 	/* The event @m that @a waited for, which is over; as LEASED. */
 	void (*awaited)(struct session *s, struct await *a, struct msg *m);
+	/* The event that its handler has now, or NULL; from a signal on the
+	 * thread that runs it. NULL: not known. */
+	const struct msg *(*handles)(const struct session *s);
 	/* Children outlive the state: stop() sees to them. */
 	bool keeps_children;
 	/* Its run() and reply() may run on other threads than its home's, as

@@ -345,6 +345,14 @@ lua_owes(const struct session *s)
 	return !lua_is_idle(ls) && ls->deferred.calls.n > 0;
 }
 
+static const struct msg *
+lua_handles(const struct session *s)
+{
+	const struct lua_session *ls = s->state;
+
+	return lua_is_idle(ls) ? NULL : ls->m;
+}
+
 const struct session_ops kind_lua = {
 	.kind = "lua",
 	.gaps = true,
@@ -356,6 +364,7 @@ const struct session_ops kind_lua = {
 	.memory = lua_memory,
 	.owes = lua_owes,
 	.goes_away = true,
+	.handles = lua_handles,
 	.cancelled = lua_cancelled,
 	.awaited = lua_awaited,
 };

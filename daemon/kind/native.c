@@ -497,6 +497,14 @@ native_owes(const struct session *s)
 	return n && n->more && n->more->deferred.calls.n > 0;
 }
 
+static const struct msg *
+native_handles(const struct session *s)
+{
+	const struct native *n = s->state;
+
+	return n ? n->current : NULL;
+}
+
 const struct session_ops kind_native = {
 	.kind = "native",
 	.gaps = true,
@@ -510,6 +518,7 @@ const struct session_ops kind_native = {
 	.awaited = native_awaited,
 	.owes = native_owes,
 	.goes_away = true,
+	.handles = native_handles,
 	.stays = native_stays,
 	.moved = native_moved,
 };
