@@ -125,8 +125,9 @@ class Manual(harness.unittest.TestCase):
             with open(f"{tree}/daemon/{source}", encoding="utf-8") as file:
                 text = file.read()
             keys += re.findall(
-                r'\b(?:KEY|COUNT|SIZE|SPAN|STORE)\((?:"[A-Z]\w+",\s*)?"(\w+)",',
+                r'\b(?:KEY|COUNT|SIZE|SPAN)\((?:"[A-Z]\w+",\s*)?"(\w+)",',
                 text) + re.findall(r'strcmp\(key, "([A-Z]\w+)"\)', text)
+            keys += re.findall(r'\bKEY_IN\("[A-Z]\w+", "(\w+)"', text)
             keys += re.findall(
                 r'\[(?:RIGHT|CHARGE)_\w+\] = "([A-Z]\w+)"', text)
         with open(f"{tree}/docs/man/{page}", encoding="utf-8") as file:
