@@ -109,6 +109,7 @@ configure(const char *executor)
 	snprintf(text, sizeof text,
 		"[Daemon]\nSessionsDirectory=%s\nLogLevel=error\n"
 		"[Store]\nPath=%s/store\n"
+		"[Limits]\nConnectionRate=none\n"
 		"[Pool block]\nType=worker\nThreads=16\n",
 		path, dir);
 	put_file("eventd.conf", text);

@@ -387,6 +387,7 @@ test_what_never_returns_is_left_behind(void **state)
 	sem_post(&b.leave); /* for the test's own end */
 	sem_post(&b.leave);
 	assert_int_equal(pool_stop(p, PATIENCE_S * 1000), 0);
+	rig_free(rig);
 	pool_free(p);
 }
 
