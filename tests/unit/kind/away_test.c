@@ -156,7 +156,8 @@ test_handlers_wait_beside_each_other_on_a_pool(void **state)
 		"  local data = assert(eventd.await_event(name, 30))\n"
 		"  eventd.sleep(0.001)\n"
 		"  n = n + data end,\n"
-		"late = function() local _, e = eventd.await_event('x', 0.001)\n"
+		"late = function()\n"
+		"  local _, e = eventd.await_event('x', 0.001)\n"
 		"  assert(e == 'timeout', e); n = n + 1 end,\n"
 		"count = function() return n end }");
 	struct session *s;
