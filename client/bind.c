@@ -320,6 +320,7 @@ evd__bind_request(const struct binding *b, Eventd__V1__Request *request,
 	bind->window_bytes = b->window_bytes;
 	bind->if_taken = (Eventd__V1__IfTaken)b->if_taken;
 	bind->allow_replace = b->allow_replace;
+	bind->mode = (Eventd__V1__BindMode)b->mode;
 	request->verb_case = EVENTD__V1__REQUEST__VERB_BIND;
 	request->bind = bind;
 }
@@ -344,6 +345,8 @@ bind_prepare(struct evd *c, const char *alias,
 	*r = evd__alias_check(c, alias);
 	if (!*r && opt->if_taken > EVD_TAKEN_REPLACE)
 		*r = evd__fail(c, EVD_STATUS_INVALID, "no such if_taken");
+	if (!*r && opt->mode > EVD_BIND_FANOUT)
+		*r = evd__fail(c, EVD_STATUS_INVALID, "no such bind mode");
 	if (*r)
 		return NULL;
 	b = binding_new(c, alias);
@@ -357,6 +360,7 @@ bind_prepare(struct evd *c, const char *alias,
 	b->window_bytes = opt->window_bytes;
 	b->if_taken = opt->if_taken;
 	b->allow_replace = opt->allow_replace != 0;
+	b->mode = opt->mode;
 	b->max_events = opt->max_events;
 	b->max_bytes = opt->max_bytes;
 	b->overflow = opt->overflow ? strdup(opt->overflow) : NULL;

@@ -107,6 +107,7 @@ struct binding {
 	uint32_t max_events;
 	uint64_t max_bytes;
 	uint32_t if_taken;                      /* enum evd_if_taken */
+	uint32_t mode;                          /* enum evd_bind_mode */
 	uint32_t window_events, granted_events; /* asked, granted */
 	uint64_t window_bytes, granted_bytes;
 	uint64_t delivered, settled, told; /* numbers */

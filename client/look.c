@@ -332,6 +332,18 @@ evd_session_overflow(const struct evd_session *s)
 	return session_pb(s)->overflow;
 }
 
+const char *
+evd_session_mode(const struct evd_session *s)
+{
+	return session_pb(s)->mode;
+}
+
+uint32_t
+evd_session_consumers(const struct evd_session *s)
+{
+	return session_pb(s)->consumers;
+}
+
 uint64_t
 evd_session_high_events(const struct evd_session *s)
 {

@@ -23,7 +23,7 @@ session_next(struct loop *l, uint32_t *slot)
 		struct session *s = session_at(k, *slot);
 
 		if (atomic_load(&s->id) && atomic_load(&s->home) == &l->sched &&
-			s->spec)
+			session_is_hosted(s))
 			return s;
 	}
 	return NULL;

@@ -174,6 +174,15 @@ config_check_life(struct config_file *f, const struct config_place places[3])
 				names[i], spec->kind);
 }
 
+void
+config_check_mode(struct config_file *f, struct config_place at)
+{
+	if (at.line && !kind_is(spec_of(f), "client"))
+		config_file_error(f, at,
+			"Mode= says how clients bind a mailbox of Kind=client; "
+			"it has no meaning here: remove it");
+}
+
 uint64_t
 config_life_digest(uint64_t digest, const struct session_spec *spec)
 {
@@ -182,6 +191,7 @@ config_life_digest(uint64_t digest, const struct session_spec *spec)
 	digest = config_digest_number(digest, spec->collect);
 	digest = config_digest_number(digest, spec->max_attempts);
 	digest = config_digest_number(digest, spec->durable);
+	digest = config_digest_number(digest, spec->mode);
 	for (size_t i = 0; i < spec->n_after; i++)
 		digest = config_digest_string(digest, spec->after[i]);
 	digest = config_digest_number(digest, spec->lease_ms);

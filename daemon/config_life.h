@@ -19,6 +19,8 @@ void config_set_order(
  * there, stood in places 0, 1 and 2. */
 void config_check_life(
 	struct config_file *f, const struct config_place places[3]);
+/* Mode= stands at @at, if anywhere. */
+void config_check_mode(struct config_file *f, struct config_place at);
 /* Digest of what these keys say, over @digest. */
 uint64_t config_life_digest(uint64_t digest, const struct session_spec *spec);
 /* Make the groups that sessions name and no file describes, and those above

@@ -64,6 +64,8 @@ take_overflow(struct config_file *f, const char *word, bool *has_default)
 		*has_default = true;
 	}
 	r = spec_add_overflow(spec_of(f), word);
+	if (!r && spec_says(spec_of(f), OVERFLOW_DISCONNECT))
+		r = SPEC_E_WORD; /* of subscribers alone */
 	if (r)
 		explain_overflow(f, r, word);
 }

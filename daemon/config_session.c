@@ -442,6 +442,7 @@ enum {
 	ROW_IDLE_STOP,
 	ROW_COLLECT,
 	ROW_EXECUTOR,
+	ROW_MODE,
 };
 
 static const struct config_key keys[] = {
@@ -464,6 +465,8 @@ static const struct config_key keys[] = {
 	[ROW_COLLECT] = KEY("Session", "Collect", set_word,
 		FIELD(collect, 0, 0), .words = no_yes),
 	[ROW_EXECUTOR] = KEY("Session", "Executor", set_executor, .width = 0),
+	[ROW_MODE] = KEY("Session", "Mode", set_word, FIELD(mode, 0, 0),
+		.words = bind_mode_words),
 	KEY("Session", "OnStall", set_word, FIELD(moves_stalled, 0, 0),
 		.words = stall_words),
 	KEY("Session", "Group", config_set_group, .width = 0),
@@ -608,6 +611,7 @@ check(struct config_file *f)
 	config_schedule_finish(f, &s->schedule, s->spec);
 	check_alias(f);
 	config_check_life(f, life);
+	config_check_mode(f, f->seen[ROW_MODE]);
 	mark_those_that_wait(f);
 	check_pauses(f);
 	config_check_water(f, f->seen[ROW_HIGH], f->seen[ROW_LOW]);

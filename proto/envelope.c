@@ -513,3 +513,26 @@ envelope_encode_frame(const struct envelope *e, uint8_t *out)
 	p += varint_put(p, size);
 	return (size_t)(p - out) + envelope_encode(e, p);
 }
+
+size_t
+envelope_encode_shared(uint64_t to, uint8_t attempt, const uint8_t *rest,
+	size_t rest_size, uint8_t *out)
+{
+	size_t size = (to ? 1 + varint_size(to) : 0) +
+		      (attempt ? 1 + varint_size(attempt) : 0) + rest_size;
+	uint8_t *p = out;
+
+	p += varint_put(p, 1 + varint_size(size) + size);
+	*p++ = FRAME_ENVELOPES_TAG;
+	p += varint_put(p, size);
+	if (to) {
+		*p++ = F_TO << 3 | WIRE_VARINT;
+		p += varint_put(p, to);
+	}
+	if (attempt) {
+		*p++ = F_ATTEMPT << 3 | WIRE_VARINT;
+		p += varint_put(p, attempt);
+	}
+	memcpy(p, rest, rest_size);
+	return (size_t)(p - out) + rest_size;
+}

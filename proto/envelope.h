@@ -71,5 +71,12 @@ size_t envelope_encode_part(const struct envelope *e, uint8_t *out);
  * all. @out has envelope_bound() + 16 bytes. */
 size_t envelope_encode_frame(const struct envelope *e, uint8_t *out);
 
+/* A frame with one envelope to @to whose other fields @rest has, encoded: the
+ * same event for many. @attempt is put in if it is not 0. @out has @rest_size +
+ * ENVELOPE_SHARED_ROOM bytes. */
+enum { ENVELOPE_SHARED_ROOM = 32 };
+size_t envelope_encode_shared(uint64_t to, uint8_t attempt, const uint8_t *rest,
+	size_t rest_size, uint8_t *out);
+
 /* `[A-Za-z0-9_./-]{1,max}`, eventd's rule for aliases and events. */
 bool name_is_valid(const char *name, size_t size, size_t max);

@@ -45,6 +45,10 @@ write_mailbox(struct json *j, const struct evd_session *s)
 static void
 write_peer(struct json *j, const struct evd_session *s)
 {
+	if (*evd_session_mode(s)) {
+		json_string(j, "mode", evd_session_mode(s));
+		json_uint(j, "consumers", evd_session_consumers(s));
+	}
 	if (!evd_session_pid(s))
 		return;
 	json_object(j, "peer");

@@ -283,6 +283,14 @@ finish(struct bind *b)
 		evd_ping(b->ctl->evd, NULL);
 }
 
+static uint32_t
+mode_of(const struct ctl *ctl)
+{
+	if (ctl_has(ctl, OPT_SHARED))
+		return EVD_BIND_SHARED;
+	return ctl_has(ctl, OPT_FANOUT) ? EVD_BIND_FANOUT : EVD_BIND_EXCLUSIVE;
+}
+
 static int
 read_options(struct bind *b, struct evd_bind_options *opt)
 {
@@ -294,6 +302,7 @@ read_options(struct bind *b, struct evd_bind_options *opt)
 		.if_taken = ctl_if_taken(b->ctl),
 		.allow_replace = ctl_has(b->ctl, OPT_ALLOW_REPLACE),
 		.overflow = ctl_value(b->ctl, OPT_OVERFLOW),
+		.mode = mode_of(b->ctl),
 	};
 	opt->max_events = events < UINT32_MAX ? (uint32_t)events : UINT32_MAX;
 	return r ? r : ctl_count(b->ctl, OPT_MAX_BYTES, &opt->max_bytes);
@@ -316,6 +325,9 @@ check_options(struct bind *b)
 	if (b->forward && (b->exec || b->reply))
 		return ctl_usage(b->ctl,
 			"--forward goes with neither --exec nor --reply-with");
+	if (ctl_has(b->ctl, OPT_SHARED) && ctl_has(b->ctl, OPT_FANOUT))
+		return ctl_usage(
+			b->ctl, "--shared and --fanout exclude each other");
 	if (b->exec && b->reply)
 		return ctl_usage(
 			b->ctl, "--exec and --reply-with exclude each other");

@@ -185,6 +185,9 @@ print_origin(struct ctl *ctl, const struct evd_session *s)
 			evd_session_uid(s));
 	else if (!strcmp(evd_session_kind(s), "client"))
 		print_field(ctl, "Peer", "nobody consumes its events");
+	if (*evd_session_mode(s) && strcmp(evd_session_mode(s), "exclusive"))
+		print_field(ctl, "Mode", "%s, bound by %" PRIu32,
+			evd_session_mode(s), evd_session_consumers(s));
 	if (*evd_session_origin(s))
 		print_field(ctl, "File", "%s", evd_session_origin(s));
 }

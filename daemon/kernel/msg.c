@@ -84,6 +84,9 @@ msg_extra_at(const struct msg *m)
 {
 	const uint8_t *end = msg_headers(m) + m->headers_size;
 
+	if (m->flags & MSG_SHARED)
+		return (struct msg_extra *)(uintptr_t)(m->data +
+						       sizeof(struct msg_ref));
 	if (event_is_own(m))
 		end += m->event_size + 1;
 	return (struct msg_extra *)(((uintptr_t)end + 7) & ~(uintptr_t)7);
@@ -162,6 +165,13 @@ msg_free_rest(struct msg_pool *p, struct msg *m)
 	struct depot_block *block = msg_block(m);
 	unsigned c = m->pool_class;
 
+	if (c == MSG_CLASS_SHARED) {
+		const struct msg_ref *ref = (const void *)m->data;
+
+		msg_body_unref(ref->body);
+		m->pool_class = (uint8_t)ref->pool_class;
+		return msg_free(p, m);
+	}
 	if (c >= CLASS_HEAP) {
 		free(block);
 		return NULL;
@@ -251,5 +261,68 @@ msg_clone(struct msg_pool *p, const struct msg *m)
 	copy->flags |= m->flags & MSG_URGENT;
 	if (m->flags & MSG_EXTRA)
 		copy_extra(copy, m);
+	return copy;
+}
+
+/* ---- one event for many -------------------------------------------------- */
+
+struct msg_body *
+msg_body_new(const struct msg *m, uint32_t size)
+{
+	struct msg_body *body =
+		FAULT(msg_body_new)
+			? NULL
+			: malloc(sizeof(*body) + size + m->event_size + 1u);
+
+	if (!body)
+		return NULL;
+	atomic_init(&body->refs, 1);
+	body->size = size;
+	body->payload_at = 0;
+	body->event_size = m->event_size;
+	memcpy(body->bytes + size, m->event, m->event_size);
+	body->bytes[size + m->event_size] = 0;
+	return body;
+}
+
+struct msg_body *
+msg_body_unref(struct msg_body *body)
+{
+	if (body && atomic_fetch_sub_explicit(
+			    &body->refs, 1, memory_order_acq_rel) == 1)
+		free(body);
+	return NULL;
+}
+
+struct msg *
+msg_refer(struct msg_pool *p, const struct msg *m, struct msg_body *body,
+	bool plain)
+{
+	bool extra = m->flags & MSG_EXTRA;
+	size_t total = HEAD_SIZE + sizeof(struct msg_ref) +
+		       (extra ? sizeof(struct msg_extra) : 0);
+	struct msg *copy = head_new(p, total, plain);
+	struct msg_ref *ref;
+
+	if (!copy)
+		return NULL;
+	ref = (struct msg_ref *)(void *)copy->data;
+	*ref = (struct msg_ref){.body = body, .pool_class = copy->pool_class};
+	atomic_fetch_add_explicit(&body->refs, 1, memory_order_relaxed);
+	copy->pool_class = MSG_CLASS_SHARED;
+	copy->flags |= MSG_SHARED | (m->flags & MSG_URGENT);
+	copy->id = m->id;
+	copy->from = m->from;
+	copy->size = m->size;
+	copy->headers_size = m->headers_size;
+	copy->event = (const char *)body->bytes + body->size;
+	copy->event_size = m->event_size;
+	if (extra) {
+		copy->flags |= MSG_EXTRA;
+		*msg_extra_at(copy) = (struct msg_extra){
+			.ttl_ns = msg_extra_at(m)->ttl_ns,
+			.expires_ns = msg_extra_at(m)->expires_ns,
+		};
+	}
 	return copy;
 }

@@ -10,6 +10,7 @@
  * pushed to, then the session that handles it. It crosses threads only as a
  * whole, through the inbox of a scheduler. */
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,6 +44,7 @@ enum msg_flag {
 	MSG_DELAYED = 32,      /* held by a timer, or was */
 	MSG_EXTRA = 64,        /* has a struct msg_extra */
 	MSG_WIDE = 128,        /* has a struct msg_wide */
+	MSG_SHARED = 256,      /* refers to a struct msg_body */
 	MSG_CHARGED = 1 << 14, /* to msg_wide.user */
 };
 
@@ -278,13 +280,17 @@ msg_ring_pop(struct msg_ring *r)
  * many of goes, a batch at a time, to the depot that the pools share, and those
  * that lack some take it there. A NULL pool is malloc(), for threads that have
  * none. */
-enum { MSG_CLASSES = DEPOT_CLASSES, MSG_POOL_BATCH = DEPOT_BATCH };
+enum {
+	MSG_CLASSES = DEPOT_CLASSES,
+	MSG_CLASS_SHARED = MSG_CLASSES + 1, /* pool_class with MSG_SHARED */
+	MSG_POOL_BATCH = DEPOT_BATCH,
+};
 
 struct msg_pool {
 	struct depot_block *free[MSG_CLASSES];
-	/* How many `free` lacks of a batch; the last class is of what came
-	 * from malloc(), which is not kept. */
-	uint32_t room[MSG_CLASSES + 1];
+	/* How many `free` lacks of a batch; 0 for what came from malloc(),
+	 * which is not kept, and for MSG_CLASS_SHARED. */
+	uint32_t room[MSG_CLASSES + 2];
 	struct depot_block *full[MSG_CLASSES]; /* a batch, or NULL */
 	struct depot *depot;
 	struct charges *charges; /* of its scheduler; NULL: none are made */
@@ -452,6 +458,50 @@ void msg_live(struct msg *m, uint64_t now_ns, uint64_t ttl_ns);
 struct msg *msg_clone(struct msg_pool *p, const struct msg *m);
 /* A copy of @m, in its place, that has an extra; @m has none. */
 struct msg *msg_with_extra(struct msg_pool *p, const struct msg *m);
+/* ---- one event for many -------------------------------------------------- */
+
+/* The bytes of an event that goes to many: stored once, in the form that its
+ * receivers want, and freed with the last message that refers to it. Its bytes
+ * do not change any more once that is so; any thread. */
+struct msg_body {
+	_Atomic uint32_t refs;
+	uint32_t size;       /* of bytes[] */
+	uint32_t payload_at; /* where in there the payload begins */
+	uint8_t event_size;
+	uint8_t bytes[]; /* the event's name and a NUL behind them */
+};
+
+/* In the place of the payload of a message with MSG_SHARED, whose size and
+ * headers_size are those of the event that it stands for. */
+struct msg_ref {
+	struct msg_body *body;
+	uint64_t pool_class; /* of its own memory */
+};
+
+/* With one reference and room for @size bytes; NULL: out of memory. */
+struct msg_body *msg_body_new(const struct msg *m, uint32_t size);
+/* NULL: nothing. Returns NULL. */
+struct msg_body *msg_body_unref(struct msg_body *body);
+/* A message with the sizes, the name, id, sender, priority and time to live of
+ * @m, without its key, that refers to @body. NULL: out of memory. */
+struct msg *msg_refer(struct msg_pool *p, const struct msg *m,
+	struct msg_body *body, bool plain);
+static inline struct msg_body *
+msg_body(const struct msg *m)
+{
+	return ((const struct msg_ref *)(const void *)m->data)->body;
+}
+static inline const uint8_t *
+msg_payload(const struct msg *m)
+{
+	const struct msg_body *body;
+
+	if (!(m->flags & MSG_SHARED))
+		return m->data;
+	body = msg_body(m);
+	return body->bytes + body->payload_at;
+}
+
 /* Bytes that @m counts for in a mailbox. */
 static inline uint32_t
 msg_charge(const struct msg *m)

@@ -307,11 +307,19 @@ queue_overflow(struct sched *s, struct session *t, struct msg *m)
 	case OVERFLOW_BLOCK:
 		return mailbox_push(&t->box, m) ? SCHED_E_FULL : 0;
 	case OVERFLOW_REFUSE:
+		if (m->flags & MSG_SHARED) /* others have it */
+			note_gap(s, t, m->id);
 		return SCHED_E_FULL;
 	case OVERFLOW_DROP_OLDEST:
 		return drop_oldest(s, t, m);
 	case OVERFLOW_DROP_NEWEST:
 		drop(s, t, m);
+		return 0;
+	case OVERFLOW_DISCONNECT:
+		if (!t->ops->overflowed)
+			return SCHED_E_FULL;
+		drop(s, t, m);
+		t->ops->overflowed(t);
 		return 0;
 	}
 	return SCHED_E_FULL;

@@ -257,6 +257,12 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	struct dead *dead = NULL;
 	int told = told_status(m, end, status);
 
+	if (m->flags & MSG_SHARED) { /* one of many copies of an event */
+		reason = DEAD_NONE;
+		if (end == MSG_END_DEAD)
+			end = MSG_END_DROPPED;
+	}
+
 	/* Counted first: whoever is told may stop the owner. */
 	count_end(&s->counters, end);
 	if (owner && end == MSG_END_HANDLED)

@@ -80,6 +80,9 @@ struct session_ops {
 	/* It owes somebody something that no counter here tells of, such as a
 	 * deferred reply: it is not idle. NULL: never. */
 	bool (*owes)(const struct session *s);
+	/* It has no room, and OVERFLOW_DISCONNECT: the kind ends it. NULL: its
+	 * poster is told. */
+	void (*overflowed)(struct session *s);
 	/* It may be given a `_gap`: what its overflow dropped. */
 	bool gaps;
 	/* The event @m that @a waited for, which is over; as LEASED. */

@@ -156,11 +156,19 @@ spec_add_param(struct session_spec *spec, const char *key, const char *value)
 
 /* ---- the mailbox ----------------------------------------------------- */
 
+const char *const bind_mode_words[] = {
+	[BIND_EXCLUSIVE] = "exclusive",
+	[BIND_SHARED] = "shared",
+	[BIND_FANOUT] = "fanout",
+	NULL,
+};
+
 const char *const overflow_words[] = {
 	[OVERFLOW_BLOCK] = "block",
 	[OVERFLOW_REFUSE] = "refuse",
 	[OVERFLOW_DROP_OLDEST] = "drop-oldest",
 	[OVERFLOW_DROP_NEWEST] = "drop-newest",
+	[OVERFLOW_DISCONNECT] = "disconnect",
 	NULL,
 };
 
@@ -313,4 +321,13 @@ spec_inherit(struct session_spec *spec, const struct session_spec *from)
 	if (!spec->executor && copy_text(&spec->executor, from->executor))
 		return err_raise(-ENOMEM);
 	return spec_copy_mailbox(spec, from);
+}
+
+bool
+spec_says(const struct session_spec *spec, enum overflow overflow)
+{
+	for (size_t i = 0; i < spec->n_rules; i++)
+		if (spec->rules[i].overflow == overflow)
+			return true;
+	return spec->overflow == overflow;
 }

@@ -16,6 +16,15 @@ enum overflow {
 	OVERFLOW_REFUSE,      /* its poster is told */
 	OVERFLOW_DROP_OLDEST, /* the oldest of its class goes */
 	OVERFLOW_DROP_NEWEST, /* it goes */
+	OVERFLOW_DISCONNECT,  /* it goes, and so does who is too slow */
+};
+
+/* Who gets the events of an alias that clients bind. The wire's numbers. */
+enum bind_mode {
+	BIND_EXCLUSIVE, /* one client */
+	BIND_SHARED,    /* each event goes to one of several */
+	BIND_FANOUT,    /* each goes to all of them */
+	BIND_MODES,
 };
 
 /* A class of events with an overflow of its own. */
@@ -94,6 +103,7 @@ struct session_spec {
 	int32_t order;       /* Order= within the group, then by name */
 	char **after;        /* After=: n_after files or aliases */
 	size_t n_after;
+	uint32_t mode; /* Mode=, enum bind_mode; of Kind=client */
 	/* What a failure of this one does to its siblings; of a group: what
 	 * that of any member does. */
 	enum strategy strategy;
@@ -146,6 +156,9 @@ int spec_copy_mailbox(
 	struct session_spec *spec, const struct session_spec *from);
 /* What it says of the event @name. */
 enum overflow spec_overflow(const struct session_spec *spec, const char *name);
+/* Whether it says @overflow of events of any class. */
+bool spec_says(const struct session_spec *spec, enum overflow overflow);
 /* The rule that counts for @name; n_rules: none does. */
 size_t spec_overflow_class(const struct session_spec *spec, const char *name);
-extern const char *const overflow_words[]; /* by enum overflow; NULL ends */
+extern const char *const overflow_words[];  /* by enum overflow; NULL ends */
+extern const char *const bind_mode_words[]; /* by enum bind_mode; NULL ends */

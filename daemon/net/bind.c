@@ -36,7 +36,12 @@ box_spec(const struct consumer_init *wish, struct session_spec **out,
 	if (!wish->overflow)
 		return EVD_STATUS_OK;
 	spec = spec_new();
+	if (spec && wish->mode == BIND_FANOUT)
+		spec->overflow = OVERFLOW_DROP_OLDEST;
 	r = spec ? spec_set_overflow(spec, wish->overflow) : -ENOMEM;
+	if (!r && wish->mode == BIND_SHARED &&
+		spec_says(spec, OVERFLOW_DISCONNECT))
+		r = SPEC_E_WORD; /* whom? */
 	if (r)
 		spec_unref(spec);
 	if (r < 0) {
@@ -46,8 +51,8 @@ box_spec(const struct consumer_init *wish, struct session_spec **out,
 	if (r) {
 		snprintf(text, size,
 			"overflow is one of block, refuse, drop-oldest, "
-			"drop-newest and up to %d of the form "
-			"EVENTS:drop-oldest",
+			"drop-newest, unless it is shared disconnect, and up "
+			"to %d of the form EVENTS:drop-oldest",
 			SPEC_RULES_MAX);
 		return EVD_STATUS_INVALID;
 	}
@@ -97,6 +102,19 @@ refuse_bind(
 	}
 	if (bind->mailbox && refuse_box(bind->mailbox, text, size))
 		return EVD_STATUS_LIMIT;
+	if ((unsigned)bind->mode >= BIND_MODES) {
+		snprintf(text, size, "there is no bind mode %d",
+			(int)bind->mode);
+		return EVD_STATUS_INVALID;
+	}
+	if (bind->mode != EVENTD__V1__BIND_MODE__BIND_EXCLUSIVE &&
+		(bind->if_taken || bind->allow_replace)) {
+		snprintf(text, size,
+			"binds of mode %s neither queue nor replace: others "
+			"join",
+			bind_mode_words[bind->mode]);
+		return EVD_STATUS_INVALID;
+	}
 	return bindings_grow(c);
 }
 
@@ -126,6 +144,7 @@ wish_init(struct consumer_init *wish, struct conn *c,
 				? (enum claim_mode)bind->if_taken
 				: CLAIM_REFUSE,
 		.allow_replace = bind->allow_replace,
+		.mode = (enum bind_mode)bind->mode,
 	};
 	if (bind->mailbox) {
 		wish->overflow = bind->mailbox->overflow;
@@ -203,25 +222,106 @@ await_turn(struct conn *c, uint64_t number, uint64_t request)
 		c->bindings[i]->request = request;
 }
 
+/* The session of a subscriber, which has a mailbox and no alias. */
+static int
+subscriber_new(
+	struct binding *b, struct consumer_init *wish, char *text, size_t size)
+{
+	struct session_spec *spec;
+	int r;
+
+	if (!wish->overflow) {
+		wish->overflow = "";
+		wish->box_events = BINDING_MAILBOX_EVENTS;
+		wish->box_bytes = BINDING_MAILBOX_BYTES;
+	}
+	r = box_spec(wish, &spec, text, size);
+	if (r)
+		return r;
+	spec->name = strdup(wish->alias);
+	wish->blocks = spec_says(spec, OVERFLOW_BLOCK);
+	b->session = session_new(
+		&b->conn->loop->sched, &client_session_ops, NULL, b);
+	if (b->session)
+		queue_use(b->session, spec);
+	spec_unref(spec);
+	if (!b->session) {
+		snprintf(text, size,
+			"out of memory, or MaxSessions= is reached");
+		return EVD_STATUS_LIMIT;
+	}
+	wish->subscriber = session_id(b->session);
+	return EVD_STATUS_OK;
+}
+
 /* It is there before the mailslot knows it: what ends it on this side is told
  * after the request. */
 static int
 bind_mail(struct conn *c, uint64_t number, struct consumer_init *wish,
-	uint64_t slot)
+	uint64_t slot, char *text, size_t size)
 {
 	struct binding *b = binding_new(c, number, wish);
+	int r = EVD_STATUS_OK;
 
 	if (!b)
 		return EVD_STATUS_NO_MEMORY;
 	b->slot = slot;
 	b->token = wish->token = ++c->last_token << 16 | number;
 	b->farewell = binding_note_new(b, MAIL_DETACH);
-	if (!b->farewell) {
+	if (!b->farewell)
+		r = EVD_STATUS_NO_MEMORY;
+	else if (wish->mode == BIND_FANOUT)
+		r = subscriber_new(b, wish, text, size);
+	if (r) {
 		binding_free(b);
-		return EVD_STATUS_NO_MEMORY;
+		return r;
 	}
 	binding_insert(c, b);
 	return EVD_STATUS_OK;
+}
+
+/* A mailslot that ends with its consumers takes the alias, which seems free,
+ * and @wish is the first of them. The mailbox that it wants is that of all who
+ * share it, or else the subscriber's own. */
+static int
+open_crowd(struct conn *c, uint64_t number, struct consumer_init *wish,
+	Eventd__V1__Bound *bound, char *text, size_t size)
+{
+	struct consumer_init plain = {
+		.overflow = "",
+		.mode = BIND_SHARED,
+		.box_events = BINDING_MAILBOX_EVENTS,
+		.box_bytes = BINDING_MAILBOX_BYTES,
+	};
+	struct claim_init claim = {
+		.name = wish->alias, .size = strlen(wish->alias)};
+	bool is_own = wish->mode == BIND_SHARED && wish->overflow;
+	struct session_spec *spec;
+	struct session *t;
+	int r = box_spec(is_own ? wish : &plain, &spec, text, size);
+
+	if (r)
+		return r;
+	spec->mode = wish->mode;
+	r = mailslot_open(&c->loop->sched, wish, spec, &t);
+	spec_unref(spec);
+	if (r < 0) {
+		snprintf(text, size,
+			"out of memory, or MaxSessions= is reached");
+		return EVD_STATUS_LIMIT;
+	}
+	if (r) {
+		claim_explain(c->session, &claim, r, text, size);
+		return claim_status(r);
+	}
+	r = bind_mail(c, number, wish, session_id(t), text, size);
+	if (!r)
+		r = mailslot_attach(t, wish, text, size);
+	if (r)
+		session_stop(t); /* tells the binding, if it is there */
+	else
+		answer_bound(bound, session_id(t), wish);
+	return r;
 }
 
 /* On the holder's thread: who it is, for people. */
@@ -245,6 +345,17 @@ explain_holder(struct session *t, const char *alias, char *text, size_t size)
 			t->ops->kind, *origin ? ", " : "", origin);
 }
 
+/* An alias that clients share, who do not last: who wants it alone may wait
+ * for that. */
+static bool
+stands_for(const struct session *t, const struct consumer_init *wish)
+{
+	const struct mailslot *slot = t->state;
+
+	return slot && slot->fleeting && wish->mode == BIND_EXCLUSIVE &&
+	       wish->if_taken != CLAIM_REFUSE;
+}
+
 static bool
 bind_visit(struct gather *g, struct sched *s)
 {
@@ -253,17 +364,17 @@ bind_visit(struct gather *g, struct sched *s)
 
 	if (!t || atomic_load(&t->home) != s) {
 		r->status = EVD_STATUS_NO_ALIAS;
-	} else if (t->ops != &mailslot_ops) {
+	} else if (t->ops != &mailslot_ops || stands_for(t, &r->wish)) {
 		r->status = EVD_STATUS_TAKEN;
 		r->claim = r->wish.if_taken != CLAIM_REFUSE;
 		explain_holder(t, r->wish.alias, g->text, sizeof(g->text));
-	} else if (r->wish.overflow) {
+	} else if (r->wish.overflow && r->wish.mode != BIND_FANOUT && t->spec &&
+		   t->spec->origin) {
 		r->status = EVD_STATUS_INVALID;
 		snprintf(g->text, sizeof(g->text),
 			"the mailbox of '%s' is that of %s: see [Mailbox] "
 			"there",
-			r->wish.alias,
-			t->spec->origin ? t->spec->origin : "its session");
+			r->wish.alias, t->spec->origin);
 	} else {
 		r->status =
 			mailslot_attach(t, &r->wish, g->text, sizeof(g->text));
@@ -271,12 +382,22 @@ bind_visit(struct gather *g, struct sched *s)
 	return false;
 }
 
+/* The alias seems free. */
+static int
+bind_free(struct conn *c, uint64_t number, struct consumer_init *wish,
+	Eventd__V1__Bound *bound, char *text, size_t size)
+{
+	return wish->mode == BIND_EXCLUSIVE
+		       ? bind_own(c, number, wish, bound, text, size)
+		       : open_crowd(c, number, wish, bound, text, size);
+}
+
 /* The holder cannot be consumed, has gone, or shall go: the binding gets a
  * session of its own. */
 static int
 bind_instead(struct conn *c, struct gather *g, struct bind_request *r)
 {
-	int status = bind_own(
+	int status = bind_free(
 		c, r->number, &r->wish, &r->bound, g->text, sizeof(g->text));
 
 	if (status != MAILSLOT_E_QUEUED)
@@ -330,7 +451,8 @@ bind_ask(struct conn *c, uint64_t id, const Eventd__V1__Bind *bind,
 		wish_init(&r->wish, c, bind);
 		if (overflow)
 			r->wish.overflow = strcpy(r->overflow, overflow);
-		g->status = bind_mail(c, r->number, &r->wish, holder);
+		g->status = bind_mail(c, r->number, &r->wish, holder, g->text,
+			sizeof(g->text));
 	}
 	if (g->status) {
 		gather_answer(g);
@@ -361,7 +483,7 @@ binding_bind(struct peer *p, uint64_t id, const Eventd__V1__Bind *bind)
 	}
 	if (!status) {
 		wish_init(&wish, c, bind);
-		status = bind_own(
+		status = bind_free(
 			c, bind->binding, &wish, &bound, text, sizeof(text));
 	}
 	if (status == MAILSLOT_E_QUEUED) {

@@ -58,16 +58,26 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 		conn_wrote(b->conn, envelope_encode_frame(&e, out));
 }
 
-/* False: not now. */
-static bool
-tell_gap(struct binding *b, const struct msg *m)
+/* The same of one that many get: @m refers to all but the binding's number. */
+static void
+write_shared(struct binding *b, const struct msg *m)
+{
+	const struct msg_body *body = msg_body(m);
+	uint8_t *out = conn_room(b->conn, body->size + ENVELOPE_SHARED_ROOM);
+
+	if (out)
+		conn_wrote(
+			b->conn, envelope_encode_shared(b->number, m->attempt,
+					 body->bytes, body->size, out));
+}
+
+static void
+send_gap(struct binding *b, const struct msg *m)
 {
 	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
 	Eventd__V1__Gap gap = EVENTD__V1__GAP__INIT;
 	struct notice n;
 
-	if (!conn_takes_deliveries(b->conn))
-		return false;
 	notice_read(m, &n);
 	gap.binding = b->number;
 	gap.from = n.from;
@@ -76,6 +86,15 @@ tell_gap(struct binding *b, const struct msg *m)
 	notice.what_case = EVENTD__V1__NOTICE__WHAT_GAP;
 	notice.gap = &gap;
 	conn_send_message(b->conn, FRAME_NOTICE, &notice.base);
+}
+
+/* False: not now. */
+static bool
+tell_gap(struct binding *b, const struct msg *m)
+{
+	if (!conn_takes_deliveries(b->conn))
+		return false;
+	send_gap(b, m);
 	return true;
 }
 
@@ -93,7 +112,10 @@ deliver(struct binding *b, const struct msg *m)
 		if (!handle)
 			return false; /* out of memory; settles retry */
 	}
-	write_delivery(b, m, handle);
+	if (m->flags & MSG_SHARED)
+		write_shared(b, m);
+	else
+		write_delivery(b, m, handle);
 	return true;
 }
 
@@ -173,6 +195,15 @@ client_alias(struct session *s, const char *name, bool held, uint64_t by)
 		binding_dismissed(b->conn, b, EVD_STATUS_TAKEN, by);
 }
 
+/* It is too slow, and wanted that to be its end. */
+static void
+client_overflowed(struct session *s)
+{
+	struct binding *b = s->state;
+
+	binding_dismissed(b->conn, b, EVD_STATUS_FULL, 0);
+}
+
 static size_t
 client_memory(const struct session *s)
 {
@@ -191,6 +222,7 @@ const struct session_ops client_session_ops = {
 	.memory = client_memory,
 	.cancelled = client_cancelled,
 	.alias = client_alias,
+	.overflowed = client_overflowed,
 	.gaps = true,
 };
 
@@ -368,6 +400,24 @@ pending_write(struct binding *b)
 		msg_free(&s->pool, msg_queue_pop(&b->pending));
 }
 
+static void
+explain_dismissal(int status, uint64_t by, char *text, size_t size)
+{
+	if (by)
+		snprintf(text, size, "replaced by session %" PRIu64, by);
+	else if (status == EVD_STATUS_FULL)
+		snprintf(text, size,
+			"its mailbox was full: it reads too slowly");
+	else if (status == EVD_STATUS_TAKEN)
+		snprintf(text, size, "Mode= of the session has changed");
+	else
+		snprintf(text, size, "the session %s",
+			status == EVD_STATUS_NO_ALIAS ? "gave the alias up"
+						      : "has ended or failed");
+}
+
+static void binding_leave(struct binding *b, bool died);
+
 /* @b is over without its client's asking; @by: the session that has replaced
  * it, 0: none. */
 static void
@@ -378,19 +428,15 @@ binding_dismissed(struct conn *c, struct binding *b, int status, uint64_t by)
 	uint64_t request = b->request;
 	char text[64];
 
-	if (by)
-		snprintf(
-			text, sizeof(text), "replaced by session %" PRIu64, by);
-	else
-		snprintf(text, sizeof(text), "the session %s",
-			status == EVD_STATUS_NO_ALIAS ? "gave the alias up"
-						      : "has ended or failed");
+	explain_dismissal(status, by, text, sizeof(text));
 	unbound.binding = b->number;
 	unbound.status = (uint32_t)status;
 	unbound.text = text;
 	notice.what_case = EVENTD__V1__NOTICE__WHAT_UNBOUND;
 	notice.unbound = &unbound;
 	inbound_abandon(c, b->number, b->lease.settled);
+	if (b->slot && b->session) /* it is not the mailslot that says so */
+		binding_leave(b, false);
 	binding_remove(c, b);
 	if (request) /* it was waiting in line */
 		verb_refuse(&c->peer, request, status, text);
@@ -442,6 +488,10 @@ binding_note(struct conn *c, struct msg *m)
 		break;
 	case MAIL_CANCELLED:
 		inbound_cancel(c, m->id);
+		break;
+	case MAIL_GAP:
+		if (b)
+			send_gap(b, m);
 		break;
 	case MAIL_SETTLED:
 	case MAIL_DETACH:
@@ -528,8 +578,9 @@ binding_unbind(struct peer *p, uint64_t id, uint64_t number)
 	if (c->bindings[i]->request)
 		verb_refuse(p, c->bindings[i]->request, EVD_STATUS_CANCELLED,
 			"it was unbound before its turn came");
-	if (c->bindings[i]->session) {
+	if (c->bindings[i]->session)
 		c->bindings[i]->session->why = TIE_NORMAL;
+	if (!c->bindings[i]->slot) {
 		binding_remove(c, c->bindings[i]);
 		verb_refuse(p, id, EVD_STATUS_OK, text);
 	} else {

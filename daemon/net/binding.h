@@ -28,11 +28,12 @@ struct consumer_init;
 
 struct binding {
 	struct conn *conn;
-	struct session *session; /* its own; NULL: it consumes a mailslot */
+	struct session *session; /* its own, also that of a subscriber; NULL: it
+				  * consumes a mailslot */
 	uint64_t number;         /* the client's own */
 	uint64_t request;        /* waits in line: its bind; 0: it does not */
 	struct lease lease;      /* a mailslot has what is held at its home */
-	/* of one that consumes a mailslot: */
+	/* of one that consumes a mailslot or subscribes to it: */
 	uint64_t slot;            /* the mailslot's session */
 	uint64_t token;           /* told with all notes from and to it */
 	struct msg *farewell;     /* MAIL_DETACH, made beforehand */

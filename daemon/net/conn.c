@@ -272,8 +272,20 @@ conn_behind(struct session *s, struct peer_face *face)
 	return c || far;
 }
 
+static bool
+conn_crowd(struct session *s, struct peer_crowd *crowd)
+{
+	if (s->ops == &mailslot_ops && s->begun) {
+		mailslot_crowd(s, crowd);
+		return true;
+	}
+	*crowd = (struct peer_crowd){.mode = BIND_EXCLUSIVE, .n = 1};
+	return binding_peer(s) != NULL;
+}
+
 static const struct peer_ops conn_peer_ops = {
 	.behind = conn_behind,
+	.crowd = conn_crowd,
 	.rights_of = conn_rights_of,
 	.respond = conn_respond,
 	.resolve = conn_resolve,

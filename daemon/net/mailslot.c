@@ -1,5 +1,6 @@
 #include "net/mailslot.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "kernel/notice.h"
+#include "kernel/queue.h"
 #include "net/binding.h"
 
 static struct sched *
@@ -72,8 +74,11 @@ consumer_find(const struct mailslot *slot, uint64_t conn, uint64_t token)
 static void
 consumer_remove(struct mailslot *slot, struct consumer *c, bool died)
 {
+	slot->n_consumers -= !c->welcome;
 	list_remove(&c->link);
 	lease_return(&c->lease, slot->session, died);
+	if (c->seq)
+		fanout_remove(slot, c);
 	log_debug("mailslot.unbound", "session=\"%s\" conn=%" PRIu64,
 		session_name(slot->session), c->is.conn);
 }
@@ -89,6 +94,7 @@ consumer_next(struct mailslot *slot)
 	c = container_of(slot->waiting.next, struct consumer, link);
 	list_remove(&c->link);
 	list_append(&slot->consumers, &c->link);
+	slot->n_consumers++;
 	sched_note(home_of(slot->session), TAKE(c->welcome));
 	session_wake(slot->session);
 }
@@ -278,6 +284,20 @@ mailslot_extend(struct session *t, uint64_t conn, uint64_t token,
 	return true;
 }
 
+static void
+dismiss_all(struct mailslot *slot, struct list *consumers, int status)
+{
+	LIST_FOREACH (node, consumers)
+		consumer_dismiss(slot,
+			container_of(node, struct consumer, link), status, 0);
+}
+
+void
+mailslot_dismiss(struct mailslot *slot, struct consumer *c, int status)
+{
+	consumer_dismiss(slot, c, status, 0);
+}
+
 /* ---- delivery ---------------------------------------------------------- */
 
 /* To another loop goes a copy; @m stays here until it is settled. */
@@ -316,7 +336,53 @@ deliver(struct sched *s, const struct consumer *c, const struct msg *m)
 static bool
 may_add(const struct session *t, const struct consumer *c, const struct msg *m)
 {
-	return !t->spec->max_attempts || lease_may_add(&c->lease, m);
+	return !t->spec || !t->spec->max_attempts ||
+	       lease_may_add(&c->lease, m);
+}
+
+static uint64_t
+load_of(const struct consumer *c)
+{
+	return c->lease.delivered - c->lease.settled;
+}
+
+/* Of those that may have @m the one that holds the fewest and has waited
+ * longest; NULL: none may. */
+static struct consumer *
+consumer_for(const struct mailslot *slot, const struct msg *m)
+{
+	struct consumer *best = NULL;
+
+	LIST_FOREACH (node, &slot->consumers) {
+		struct consumer *c = container_of(node, struct consumer, link);
+
+		if (c->passed == slot->runs || !lease_has_room(&c->lease) ||
+			!may_add(slot->session, c, m) ||
+			(best && load_of(c) >= load_of(best)))
+			continue;
+		best = c;
+		if (!load_of(c))
+			break;
+	}
+	return best;
+}
+
+/* To one of them: who has it, NULL: nobody takes it now. */
+static struct consumer *
+hand_out(struct mailslot *slot, const struct msg *m)
+{
+	struct sched *s = home_of(slot->session);
+	struct consumer *c;
+
+	slot->runs++;
+	while ((c = consumer_for(slot, m)) &&
+		(!lease_reserve(&c->lease) || !deliver(s, c, m)))
+		c->passed = slot->runs;
+	if (c && slot->n_consumers > 1) {
+		list_remove(&c->link);
+		list_append(&slot->consumers, &c->link);
+	}
+	return c;
 }
 
 static enum session_result
@@ -325,11 +391,11 @@ mailslot_run(struct session *t, struct msg *m)
 	struct mailslot *slot = t->state;
 	struct consumer *c;
 
-	if (list_is_empty(&slot->consumers))
-		return SESSION_HELD;
-	c = container_of(slot->consumers.next, struct consumer, link);
-	if (!lease_has_room(&c->lease) || !may_add(t, c, m) ||
-		!lease_reserve(&c->lease) || !deliver(home_of(t), c, m))
+	if (slot->mode == BIND_FANOUT)
+		return fanout_run(t, m);
+	c = hand_out(slot, m);
+
+	if (!c)
 		return SESSION_HELD;
 	if (m->event == notice_gap)
 		return SESSION_DONE;
@@ -352,6 +418,7 @@ mailslot_start(struct session *t)
 		return SESSION_CRASHED;
 	}
 	slot->session = t;
+	slot->mode = t->spec ? (enum bind_mode)t->spec->mode : BIND_SHARED;
 	list_init(&slot->consumers);
 	list_init(&slot->waiting);
 	t->state = slot;
@@ -370,7 +437,8 @@ static void
 mailslot_settled(struct session *t, uint64_t seq, uint32_t size, int status,
 	const char *text)
 {
-	(void)t, (void)seq, (void)size, (void)status, (void)text;
+	(void)size, (void)status, (void)text;
+	fanout_settled(t, seq);
 }
 
 static void
@@ -381,15 +449,10 @@ mailslot_stop(struct session *t, bool crashed)
 	(void)crashed;
 	if (!slot)
 		return; /* it could not start */
-	LIST_FOREACH (node, &slot->consumers)
-		consumer_dismiss(slot,
-			container_of(node, struct consumer, link),
-			EVD_STATUS_DIED, 0);
-	LIST_FOREACH (node, &slot->waiting)
-		consumer_dismiss(slot,
-			container_of(node, struct consumer, link),
-			EVD_STATUS_DIED, 0);
+	dismiss_all(slot, &slot->consumers, EVD_STATUS_DIED);
+	dismiss_all(slot, &slot->waiting, EVD_STATUS_DIED);
 	rests_end(slot, true);
+	free(slot->places);
 	free(slot);
 	t->state = NULL;
 }
@@ -409,6 +472,7 @@ mailslot_memory(const struct session *t)
 static void
 mailslot_note(struct session *t, struct msg *m)
 {
+	struct sched *s = home_of(t);
 	struct mailslot *slot = t->state;
 	struct consumer *c = consumer_find(slot, m->from, msg_seq(m));
 
@@ -426,29 +490,37 @@ mailslot_note(struct session *t, struct msg *m)
 	case MAIL_UNBOUND:
 	case MAIL_ATTACHED:
 	case MAIL_CANCELLED:
+	case MAIL_GAP:
 		break; /* for connections */
 	}
-	msg_free(&home_of(t)->pool, m);
+	msg_free(&s->pool, m);
 }
 
-/* Whether the consumer has it is known at its connection; here it may be
+static void
+tell_cancelled(struct sched *s, const struct consumer *c, uint64_t call)
+{
+	struct msg *m = msg_new(&s->pool,
+		&(struct msg_init){.event = "", .event_static = true});
+
+	if (!m)
+		return;
+	m->to = c->is.conn;
+	msg_wide(m)->seq = c->is.token;
+	m->id = call;
+	m->handler = MAIL_CANCELLED;
+	sched_note(s, m);
+}
+
+/* Which consumer has it, if any, is known at its connection; here it may be
  * queued yet. */
 static bool
 mailslot_cancelled(struct session *t, uint64_t call)
 {
-	const struct consumer_init *to = mailslot_consumer(t);
-	struct sched *s = home_of(t);
-	struct msg *m = to ? msg_new(&s->pool, &(struct msg_init){.event = "",
-						       .event_static = true})
-			   : NULL;
+	struct mailslot *slot = t->state;
 
-	if (!m)
-		return false;
-	m->to = to->conn;
-	msg_wide(m)->seq = to->token;
-	m->id = call;
-	m->handler = MAIL_CANCELLED;
-	sched_note(s, m);
+	LIST_FOREACH (node, &slot->consumers)
+		tell_cancelled(home_of(t),
+			container_of(node, struct consumer, link), call);
 	return false;
 }
 
@@ -478,6 +550,11 @@ mailslot_renew(struct session *t)
 {
 	struct mailslot *slot = t->state;
 
+	if (t->spec && t->spec->mode != slot->mode) {
+		dismiss_all(slot, &slot->consumers, EVD_STATUS_TAKEN);
+		dismiss_all(slot, &slot->waiting, EVD_STATUS_TAKEN);
+		slot->mode = (enum bind_mode)t->spec->mode;
+	}
 	dismiss_without_alias(slot, &slot->consumers);
 	dismiss_without_alias(slot, &slot->waiting);
 	consumer_next(slot);
@@ -522,6 +599,48 @@ explain_down(const struct session *t, char *text, size_t size)
 		t->health && t->health->reason ? t->health->reason
 					       : "no reason known");
 	return EVD_STATUS_FAILED;
+}
+
+/* There are others, of another mode: who. */
+static int
+explain_mode(const struct session *t, const struct consumer_init *init,
+	char *text, size_t size)
+{
+	const struct mailslot *slot = t->state;
+	const struct consumer_init *other = mailslot_consumer(t);
+	char who[CONN_NAME_MAX + 64] = "nobody now";
+
+	if (other)
+		snprintf(who, sizeof(who),
+			"%" PRIu32 " of them, uid %u pid %d (%s)",
+			slot->n_consumers, (unsigned)other->uid,
+			(int)other->pid, other->name);
+	snprintf(text, size,
+		"clients bind the alias '%s' (session %" PRIu64
+		"%s%s) in mode %s, not %s: %s",
+		init->alias, session_id(t),
+		t->spec && t->spec->origin ? ", Mode= of " : "",
+		t->spec && t->spec->origin ? t->spec->origin : "",
+		bind_mode_words[slot->mode], bind_mode_words[init->mode], who);
+	return EVD_STATUS_TAKEN;
+}
+
+/* Several consume: may @init as well? */
+static int
+join(struct session *t, char *text, size_t size)
+{
+	const struct mailslot *slot = t->state;
+	uint32_t most = slot->mode == BIND_FANOUT ? FANOUT_SUBSCRIBERS_MAX
+						  : MAILSLOT_CONSUMERS_MAX;
+
+	if (slot->n_consumers < most)
+		return EVD_STATUS_OK;
+	snprintf(text, size,
+		"the alias '%s' is bound by %" PRIu32
+		" clients in mode %s, which is the most",
+		session_name(t), slot->n_consumers,
+		bind_mode_words[slot->mode]);
+	return EVD_STATUS_LIMIT;
 }
 
 /* Another consumes: 0 if @init is to do so instead, MAILSLOT_E_QUEUED if it is
@@ -578,9 +697,15 @@ mailslot_attach(struct session *t, const struct consumer_init *init, char *text,
 
 	if (!t->begun || t->life != SESSION_UP)
 		return explain_down(t, text, size);
+	if (mailslot_differs(t, init->mode))
+		return explain_mode(t, init, text, size);
 	c = consumer_new(home_of(t), init);
-	if (c && mailslot_consumer(t))
+	if (c && slot->mode != BIND_EXCLUSIVE)
+		r = join(t, text, size);
+	else if (c && mailslot_consumer(t))
 		r = contend(t, init, text, size);
+	if (c && !r && init->mode == BIND_FANOUT)
+		r = fanout_add(slot, c);
 	if (c && r == MAILSLOT_E_QUEUED && line_up(slot, c))
 		return r;
 	if (!c || r) {
@@ -591,6 +716,7 @@ mailslot_attach(struct session *t, const struct consumer_init *init, char *text,
 		return EVD_STATUS_NO_MEMORY;
 	}
 	list_append(&slot->consumers, &c->link);
+	slot->n_consumers++;
 	log_debug("mailslot.bound",
 		"session=\"%s\" conn=%" PRIu64 " uid=%u pid=%d",
 		session_name(t), init->conn, (unsigned)init->uid,
@@ -610,7 +736,54 @@ mailslot_detach(struct session *t, uint64_t conn, uint64_t token, bool died)
 	consumer_remove(slot, c, died);
 	consumer_free(home_of(t), c);
 	consumer_next(slot);
-	session_wake(t); /* others may take what it held */
+	if (slot->fleeting && !slot->n_consumers)
+		session_stop(t);
+	else
+		session_wake(t); /* others may take what it held */
+}
+
+int
+mailslot_open(struct sched *s, const struct consumer_init *wish,
+	struct session_spec *spec, struct session **out)
+{
+	struct claim_init claim = {
+		.name = wish->alias,
+		.size = strlen(wish->alias),
+		.mode = CLAIM_REFUSE,
+	};
+	struct session *t = session_new(s, &mailslot_ops, NULL, NULL);
+	struct mailslot *slot;
+	int r;
+
+	if (!t)
+		return err_raise(-ENOMEM);
+	slot = t->state;
+	r = slot ? claim_make(t, &claim) : err_raise(-ENOMEM);
+	if (r) {
+		session_stop(t);
+		return r;
+	}
+	slot->mode = wish->mode;
+	slot->fleeting = true;
+	queue_use(t, spec);
+	*out = t;
+	return 0;
+}
+
+bool
+mailslot_differs(const struct session *t, enum bind_mode mode)
+{
+	const struct mailslot *slot = t->state;
+
+	return t->begun && slot && slot->mode != mode;
+}
+
+void
+mailslot_crowd(const struct session *t, struct peer_crowd *crowd)
+{
+	const struct mailslot *slot = t->state;
+
+	*crowd = (struct peer_crowd){slot->mode, slot->n_consumers};
 }
 
 const struct consumer_init *

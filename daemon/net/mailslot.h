@@ -2,7 +2,16 @@
 /* Mailslot: the mailbox of a session file with Kind=client. It is there with
  * or without a client; whoever binds its alias consumes its events: they are
  * written to the consumer's socket, stay leased here until it has settled
- * them, and go back to the front when it leaves.
+ * them, and go back to the front when it leaves. In mode exclusive there is one
+ * consumer, and others wait to be the next; in mode shared there are several,
+ * and each event goes to the one that holds the fewest.
+ *
+ * In mode fanout its consumers are subscribers: each has a session with a
+ * mailbox of its own, and what comes here is posted to all of these as messages
+ * that refer to one body; see fanout.c.
+ *
+ * The first client that binds a free alias in mode shared or fanout makes a
+ * mailslot as well, which ends with the last.
  *
  * The thread of the session's home. A consumer's connection may live on
  * another loop: then it is sent copies, and both sides tell each other by
@@ -25,6 +34,7 @@ enum mail_note {
 			   * msg.id: the connection that consumes instead */
 	MAIL_ATTACHED,    /* to the connection: its turn has come */
 	MAIL_CANCELLED,   /* to the connection: of the call msg.id */
+	MAIL_GAP,         /* to the connection: of the fanout's own mailbox */
 	MAIL_SETTLED,     /* to the mailslot: deliveries up to msg.id are */
 	MAIL_DETACH,      /* to the mailslot: the binding is over; msg.id: its
 			   * client has died */
@@ -42,6 +52,9 @@ struct consumer_init {
 	pid_t pid;
 	enum claim_mode if_taken;
 	bool allow_replace;
+	enum bind_mode mode;
+	uint64_t subscriber; /* fanout: the session that gets the copies */
+	bool blocks;         /* ... its overflow may */
 	/* Of a mailbox of its own, which this is no wish for: */
 	const char *overflow; /* NULL: it has none */
 	uint32_t box_events;
@@ -56,20 +69,42 @@ struct consumer {
 	struct lease lease;
 	struct msg *farewell; /* MAIL_UNBOUND, made beforehand: no failing */
 	struct msg *welcome;  /* MAIL_ATTACHED, of one that waits; as that */
+	uint64_t passed;      /* by this run of the mailslot: it had no room */
+	/* of a subscriber: */
+	uint64_t seq;       /* of its copies; the low bits are its place */
+	uint32_t unsettled; /* of those, if it may block */
 };
+
+enum { MAILSLOT_CONSUMERS_MAX = 256, FANOUT_SUBSCRIBERS_MAX = 8192 };
 
 struct mailslot {
 	struct session *session;
-	struct list consumers;   /* at most one as yet */
-	struct list waiting;     /* to be the next, in order */
+	struct list
+		consumers;   /* shared: the one that got the last at the end */
+	struct list waiting; /* exclusive: to be the next, in order */
+	enum bind_mode mode;
+	uint32_t n_consumers;
+	uint64_t runs;           /* ever */
+	bool fleeting;           /* it ends with its last consumer */
 	struct resting *resting; /* given back for a while, first due first */
 	uint64_t wake_ns; /* something ends then, monotonic; 0: nothing does */
 	uint64_t wake_call;
+	/* fanout: */
+	struct consumer **places; /* by consumer.seq; those free are NULL */
+	uint32_t n_places;
+	uint32_t n_blocking; /* consumers that are behind, and block */
+	uint64_t last_seq;
 };
 
 extern const struct session_ops mailslot_ops;
 
 enum { MAILSLOT_E_QUEUED = 1000 }; /* no EVD_STATUS_* */
+
+/* One that ends with its last consumer, who is to be attached at once: holder
+ * of wish->alias, with a mailbox as @spec has it. 0 and *@out, or what
+ * claim_make() returns; -ENOMEM: or MaxSessions= is reached. */
+int mailslot_open(struct sched *s, const struct consumer_init *wish,
+	struct session_spec *spec, struct session **out);
 
 /**
  * mailslot_attach() - let a client consume the events of @t
@@ -80,8 +115,8 @@ enum { MAILSLOT_E_QUEUED = 1000 }; /* no EVD_STATUS_* */
  * If another consumes them, @init says what to do. MAILSLOT_E_QUEUED: it waits
  * in line, MAIL_ATTACHED tells when its turn has come.
  *
- * Return: EVD_STATUS_OK, MAILSLOT_E_QUEUED, TAKEN, FAILED, UNAVAILABLE (it is
- * about to start) or NO_MEMORY.
+ * Return: EVD_STATUS_OK, MAILSLOT_E_QUEUED, TAKEN, LIMIT, FAILED, UNAVAILABLE
+ * (it is about to start) or NO_MEMORY.
  */
 int mailslot_attach(struct session *t, const struct consumer_init *init,
 	char *text, size_t size);
@@ -96,5 +131,23 @@ bool mailslot_give_back(struct session *t, uint64_t conn, uint64_t token,
 	uint64_t number, uint64_t delay_ms);
 bool mailslot_extend(struct session *t, uint64_t conn, uint64_t token,
 	uint64_t number, uint64_t lease_ms);
-/* Who consumes, or NULL; good until this thread does anything else. */
+/* Whether one that wants @mode may not be attached to @t for that alone. */
+bool mailslot_differs(const struct session *t, enum bind_mode mode);
+void mailslot_crowd(const struct session *t, struct peer_crowd *crowd);
+/* Who consumes, or one of them, or NULL; good until this thread does anything
+ * else. */
 const struct consumer_init *mailslot_consumer(const struct session *t);
+
+/* It did not ask for it: @c is told why. */
+void mailslot_dismiss(struct mailslot *slot, struct consumer *c, int status);
+
+/* ---- fanout.c ------------------------------------------------------------ */
+
+/* @m goes to all subscribers. */
+enum session_result fanout_run(struct session *t, struct msg *m);
+/* The copy @seq has been taken in by its subscriber's mailbox, or never will.
+ */
+void fanout_settled(struct session *t, uint64_t seq);
+/* @c, of mode fanout, comes: 0 or EVD_STATUS_NO_MEMORY; and goes. */
+int fanout_add(struct mailslot *slot, struct consumer *c);
+void fanout_remove(struct mailslot *slot, struct consumer *c);

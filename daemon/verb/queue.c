@@ -119,7 +119,7 @@ put_payload(struct gather *g, Eventd__V1__QueuedEvent *e, const struct msg *m)
 	e->payload.data = gather_alloc(g, size);
 	if (!e->payload.data)
 		return false;
-	memcpy(e->payload.data, m->data, size);
+	memcpy(e->payload.data, msg_payload(m), size);
 	e->payload.len = size;
 	return true;
 }

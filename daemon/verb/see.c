@@ -195,8 +195,13 @@ static void
 put_peer(struct gather *g, Eventd__V1__SessionInfo *info, struct session *t)
 {
 	struct peer_face face;
+	struct peer_crowd crowd;
 	char *name;
 
+	if (g->ops->crowd && g->ops->crowd(t, &crowd)) {
+		info->mode = (char *)bind_mode_words[crowd.mode];
+		info->consumers = crowd.n;
+	}
 	if (!g->ops->behind(t, &face))
 		return;
 	info->uid = face.uid;

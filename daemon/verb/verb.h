@@ -15,6 +15,7 @@
 
 struct daemon_ops;
 struct peer;
+struct peer_crowd;
 struct peer_face;
 struct will;
 
@@ -40,6 +41,9 @@ struct peer_ops {
 		const struct delivery_change *change);
 	/* The client behind a session of this loop; false: there is none. */
 	bool (*behind)(struct session *s, struct peer_face *face);
+	/* The clients that get the events of a session of this loop; false: it
+	 * is not for them. */
+	bool (*crowd)(struct session *s, struct peer_crowd *crowd);
 	/* The rights of a client of this loop whose process is @pid; NULL. */
 	struct rights *(*rights_of)(struct sched *s, pid_t pid);
 };
@@ -49,6 +53,12 @@ struct peer_face {
 	uid_t uid;
 	pid_t pid;
 	const char *name; /* good until the thread does anything else */
+};
+
+/* How clients have bound the events of a session. */
+struct peer_crowd {
+	enum bind_mode mode;
+	uint32_t n; /* of them */
 };
 
 enum { VERB_REQUESTS_MAX = 16 }; /* of a connection, answered later */

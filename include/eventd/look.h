@@ -79,6 +79,10 @@ EVD_API uint64_t evd_session_max_bytes(const struct evd_session *s);
 EVD_API bool evd_session_is_paused(const struct evd_session *s);
 /* As in its file: "block tick:drop-oldest". */
 EVD_API const char *evd_session_overflow(const struct evd_session *s);
+/* How clients bind it: "exclusive", "shared", "fanout"; "": they do not. And
+ * how many have. */
+EVD_API const char *evd_session_mode(const struct evd_session *s);
+EVD_API uint32_t evd_session_consumers(const struct evd_session *s);
 /* The high mark, in events and in bytes; 0: none. */
 EVD_API uint64_t evd_session_high_events(const struct evd_session *s);
 EVD_API uint64_t evd_session_high_bytes(const struct evd_session *s);

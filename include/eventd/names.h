@@ -32,6 +32,16 @@ enum evd_if_taken {
 	EVD_TAKEN_REPLACE = 2, /* make the holder go, if it allows that */
 };
 
+/* Who gets the events of an alias. All who bind one alias do so alike. */
+enum evd_bind_mode {
+	EVD_BIND_EXCLUSIVE = 0, /* one client alone */
+	EVD_BIND_SHARED = 1,    /* one of those that have bound it: the one
+				 * that has the fewest to settle. What one has
+				 * when it leaves goes to the others */
+	EVD_BIND_FANOUT = 2,    /* all of them; the mailbox in the options is
+				 * that of this subscriber */
+};
+
 /* Zero it, then set @size and what is wanted. */
 struct evd_bind_options {
 	size_t size;            /* sizeof(struct evd_bind_options) */
@@ -45,6 +55,7 @@ struct evd_bind_options {
 	const char *overflow; /* as Overflow= in a file; NULL: "block" */
 	uint32_t max_events;  /* at most 65536; 0: 1024 */
 	uint64_t max_bytes;   /* at most 64 MiB; 0: 4 MiB */
+	uint32_t mode;        /* enum evd_bind_mode */
 };
 
 /**
@@ -54,8 +65,9 @@ struct evd_bind_options {
  * Whoever is replaced gets EVD_UNBOUND with the status TAKEN. After -ETIMEDOUT
  * the place in line is given up.
  *
- * Return: as evd_bind(), and -EINVAL for an overflow that is none, or for a
- * mailbox that is a session file's.
+ * Return: as evd_bind(), and -EINVAL for an overflow that is none, for a
+ * mailbox that is a session file's, or for if_taken or allow_replace in another
+ * mode than exclusive; -EADDRINUSE if it is bound in another mode.
  */
 EVD_API int evd_bind_opt(
 	struct evd *c, const char *alias, const struct evd_bind_options *opt);

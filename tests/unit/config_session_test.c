@@ -200,6 +200,21 @@ test_a_client_kind_needs_no_program(void **state)
 }
 
 static void
+test_a_mode_is_that_of_a_client_kind(void **state)
+{
+	struct fixture *t = *state;
+	const struct session_spec *s = read_text(
+		t, "[Session]\nKind=client\nAlias=jobs\nMode=shared\n");
+
+	no_errors(t);
+	assert_int_equal(s->mode, BIND_SHARED);
+	wrong(t, GOOD "Mode=fanout\n", "4:6", "Kind=client");
+	wrong(t, "[Session]\nKind=client\nMode=fannout\n", "3:6", "fanout");
+	wrong(t, GOOD "[Mailbox]\nOverflow=disconnect\n", "5:10",
+		"not 'disconnect'");
+}
+
+static void
 test_crlf_and_bom_are_taken(void **state)
 {
 	struct fixture *t = *state;
@@ -544,6 +559,7 @@ main(void)
 		T(test_all_keys_are_read),
 		T(test_defaults_hold_for_what_is_left_out),
 		T(test_a_client_kind_needs_no_program),
+		T(test_a_mode_is_that_of_a_client_kind),
 		T(test_crlf_and_bom_are_taken),
 		T(test_wrong_keys_are_told_with_a_hint),
 		T(test_wrong_sections_are_told_with_a_hint),

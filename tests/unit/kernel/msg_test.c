@@ -349,6 +349,62 @@ test_an_endless_life_does_not_expire(void **state)
 	msg_free(*state, m);
 }
 
+/* Many messages, one body, which goes with the last of them. */
+static void
+test_a_body_is_shared_by_all_that_refer_to_it(void **state)
+{
+	struct msg_init init = {.event = "news",
+		.event_size = 4,
+		.data = "abc",
+		.size = 3,
+		.headers = "hh",
+		.headers_size = 2};
+	struct msg *m = msg_new(*state, &init), *one, *two;
+	struct msg_body *body = msg_body_new(m, 5);
+
+	memcpy(body->bytes, "..abc", 5);
+	body->payload_at = 2;
+	m->id = 7;
+	m->from = 8;
+	m->flags |= MSG_URGENT | MSG_ACK;
+	one = msg_refer(*state, m, body, true);
+	two = msg_refer(NULL, m, body, false);
+	msg_free(*state, m);
+	assert_int_equal(atomic_load(&body->refs), 3);
+	msg_body_unref(body);
+	assert_int_equal(one->flags, MSG_SHARED | MSG_URGENT);
+	assert_int_equal(two->flags, MSG_SHARED | MSG_URGENT | MSG_WIDE);
+	assert_int_equal(one->id + one->from, 15);
+	assert_int_equal(msg_charge(one), 5);
+	assert_ptr_equal(one->event, two->event);
+	assert_string_equal(one->event, "news");
+	assert_memory_equal(msg_payload(one), "abc", 3);
+	assert_null(msg_free(*state, one));
+	assert_int_equal(atomic_load(&body->refs), 1);
+	assert_string_equal(two->event, "news");
+	assert_null(msg_free(NULL, two));
+}
+
+/* A copy lives as long as its event, and is no repetition of it. */
+static void
+test_a_reference_has_the_time_but_not_the_key(void **state)
+{
+	struct msg *m = msg_new(*state,
+		&(struct msg_init){
+			.event = "e", .event_static = true, .extra = true});
+	struct msg_body *body = msg_body_new(m, 0);
+	struct msg *ref;
+
+	msg_live(m, 1000, 5);
+	msg_extra(m)->key_size = 4;
+	ref = msg_refer(*state, m, body, true);
+	assert_int_equal(msg_extra(ref)->expires_ns, 1005);
+	assert_int_equal(msg_extra(ref)->key_size, 0);
+	msg_free(*state, ref);
+	msg_free(*state, m);
+	msg_body_unref(body);
+}
+
 int
 main(void)
 {
@@ -361,6 +417,8 @@ main(void)
 		TEST(test_a_plain_one_has_none_of_what_is_rare),
 		TEST(test_a_message_may_end_in_another_pool),
 		TEST(test_a_depot_evens_out),
+		TEST(test_a_body_is_shared_by_all_that_refer_to_it),
+		TEST(test_a_reference_has_the_time_but_not_the_key),
 		TEST(test_clone_copies_what_is_said_and_nothing_else),
 		TEST(test_clone_shares_a_static_event),
 		TEST(test_new_fails_when_out_of_memory),

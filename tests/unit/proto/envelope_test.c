@@ -153,6 +153,41 @@ test_random_envelopes_are_the_same_both_ways(void **state)
 	}
 }
 
+/* The same event for many: what differs stands before it. */
+static void
+test_shared_frames_are_read_as_any_other(void **state)
+{
+	static struct sample s;
+	static uint8_t rest[BUF], frame[BUF];
+
+	(void)state;
+	srandom(3);
+	for (int i = 0; i < N_RANDOM; i++) {
+		Eventd__V1__Frame *theirs;
+		uint64_t length, to = random() % 3 ? (uint64_t)random() : 0;
+		uint8_t attempt = (uint8_t)(random() % 3);
+		size_t size, n, head;
+
+		sample_fill(&s);
+		s.pb.to = 0;
+		s.pb.attempt = 0;
+		size = eventd__v1__envelope__pack(&s.pb, rest);
+		n = envelope_encode_shared(to, attempt, rest, size, frame);
+		assert_true(n <= size + ENVELOPE_SHARED_ROOM);
+		head = varint_get(frame, frame + n, &length);
+		assert_int_equal(head + length, n);
+		theirs = eventd__v1__frame__unpack(NULL, length, frame + head);
+		assert_non_null(theirs);
+		assert_int_equal(theirs->n_envelopes, 1);
+		assert_int_equal(theirs->envelopes[0]->to, to);
+		assert_int_equal(theirs->envelopes[0]->attempt, attempt);
+		assert_string_equal(theirs->envelopes[0]->event, s.pb.event);
+		assert_int_equal(
+			theirs->envelopes[0]->payload.len, s.pb.payload.len);
+		eventd__v1__frame__free_unpacked(theirs, NULL);
+	}
+}
+
 /* What the hand codec takes, protobuf-c takes too, and sees the same in it. */
 static void
 test_damaged_envelopes_are_the_same_or_refused(void **state)
@@ -353,6 +388,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random_envelopes_are_the_same_both_ways),
+		cmocka_unit_test(test_shared_frames_are_read_as_any_other),
 		cmocka_unit_test(
 			test_damaged_envelopes_are_the_same_or_refused),
 		cmocka_unit_test(test_decode_refuses),

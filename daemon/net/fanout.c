@@ -1,0 +1,239 @@
+/* Fanout: what comes to the alias goes to every subscriber. The bytes are
+ * stored once, in the form of a delivery without what differs between
+ * subscribers; each gets a message that refers to them, posted to a session of
+ * its own, where it is accepted, counted, queued and dropped like any event.
+ * The event itself is handled when all have been posted to.
+ *
+ * A subscriber whose overflow blocks holds the mailslot up when FANOUT_AHEAD
+ * copies wait for room in its mailbox; no other does.
+ *
+ * The thread of the mailslot's home; subscribers may live on other loops. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "envelope.h"
+#include "frame.h"
+#include "kernel/notice.h"
+#include "net/mailslot.h"
+
+enum {
+	FANOUT_AHEAD = 64,
+	PLACE_BITS = 16, /* of consumer.seq */
+	PLACE_MASK = (1 << PLACE_BITS) - 1,
+	N_PLACES_MIN = 8,
+};
+
+_Static_assert((int)FANOUT_SUBSCRIBERS_MAX <= (int)PLACE_MASK, "have room");
+
+static struct sched *
+home_of(const struct session *t)
+{
+	return atomic_load_explicit(&t->home, memory_order_relaxed);
+}
+
+/* ---- subscribers --------------------------------------------------------- */
+
+static int
+places_grow(struct mailslot *slot)
+{
+	uint32_t n = slot->n_places ? slot->n_places * 2 : N_PLACES_MIN;
+	struct consumer **places =
+		realloc(slot->places, n * sizeof(struct consumer *));
+
+	if (!places)
+		return EVD_STATUS_NO_MEMORY;
+	for (uint32_t i = slot->n_places; i < n; i++)
+		places[i] = NULL;
+	slot->places = places;
+	slot->n_places = n;
+	return EVD_STATUS_OK;
+}
+
+int
+fanout_add(struct mailslot *slot, struct consumer *c)
+{
+	uint32_t i = 0;
+
+	/* As many are taken as there are consumers. */
+	if (slot->n_consumers == slot->n_places && places_grow(slot))
+		return EVD_STATUS_NO_MEMORY;
+	while (slot->places[i])
+		i++;
+	slot->places[i] = c;
+	c->seq = ++slot->last_seq << PLACE_BITS | i;
+	return EVD_STATUS_OK;
+}
+
+/* One less holds it up. */
+static void
+unblock(struct mailslot *slot)
+{
+	if (!--slot->n_blocking)
+		session_wake(slot->session);
+}
+
+void
+fanout_remove(struct mailslot *slot, struct consumer *c)
+{
+	slot->places[c->seq & PLACE_MASK] = NULL;
+	if (c->unsettled >= FANOUT_AHEAD)
+		unblock(slot);
+}
+
+void
+fanout_settled(struct session *t, uint64_t seq)
+{
+	struct mailslot *slot = t->state;
+	uint32_t place = seq & PLACE_MASK;
+	struct consumer *c =
+		place < slot->n_places ? slot->places[place] : NULL;
+
+	if (c && c->seq == seq && c->unsettled-- == FANOUT_AHEAD)
+		unblock(slot);
+}
+
+/* ---- one event ----------------------------------------------------------- */
+
+/* A delivery without the number of a binding. */
+static struct msg_body *
+body_of(const struct msg *m)
+{
+	struct envelope e = {
+		.event = m->event,
+		.event_size = m->event_size,
+		.payload = m->data,
+		.payload_size = m->size,
+		.headers = msg_headers(m),
+		.headers_size = m->headers_size,
+		.id = m->id,
+		.from = m->from,
+		.late_ns = msg_late_ns(m),
+		.priority = m->flags & MSG_URGENT ? 1 : 0,
+		.due_ns = msg_due_ns(m),
+	};
+	size_t size = envelope_size(&e);
+	struct msg_body *body = msg_body_new(m, (uint32_t)size);
+
+	if (!body)
+		return NULL;
+	envelope_encode(&e, body->bytes);
+	/* behind the event, tag, length, bytes, and its own tag and length */
+	body->payload_at = m->size ? 2u + m->event_size + 1u +
+					     (uint32_t)varint_size(m->size)
+				   : 0;
+	return body;
+}
+
+/* The subscriber @to of another loop, or without room, or @m is not plain. */
+static int
+post_copy(struct mailslot *slot, struct consumer *c, const struct msg *m,
+	struct msg_body *body)
+{
+	struct session *t = slot->session, *to;
+	struct sched *s = home_of(t);
+	struct msg *copy = msg_refer(&s->pool, m, body, !c->is.blocks);
+	int r;
+
+	if (!copy)
+		return EVD_STATUS_NO_MEMORY;
+	copy->to = c->is.subscriber;
+	if (c->is.blocks) {
+		copy->from = session_id(t);
+		copy->flags |= MSG_ACK | MSG_MAY_PARK;
+		msg_wide(copy)->seq = c->seq;
+		if (++c->unsettled == FANOUT_AHEAD)
+			slot->n_blocking++;
+	}
+	r = sched_post(s, copy);
+	if (r) { /* the same loop: count it there */
+		to = session_find(s->kernel, copy->to);
+		msg_end(s, to, copy, MSG_END_REFUSED, sched_status(r), NULL);
+	}
+	return EVD_STATUS_OK;
+}
+
+static int
+give(struct mailslot *slot, struct consumer *c, const struct msg *m,
+	struct msg_body *body)
+{
+	struct sched *s = home_of(slot->session);
+	struct session *to = session_find(s->kernel, c->is.subscriber);
+	struct msg *copy;
+
+	if (!to)
+		return EVD_STATUS_OK; /* that it has gone is on its way here */
+	if (home_of(to) != s || !sched_takes(s, to, msg_charge(m)) ||
+		(m->flags & (MSG_URGENT | MSG_EXTRA)))
+		return post_copy(slot, c, m, body);
+	copy = msg_refer(&s->pool, m, body, true);
+	if (!copy)
+		return EVD_STATUS_NO_MEMORY;
+	copy->to = c->is.subscriber;
+	copy->flags |= MSG_ADMITTED;
+	sched_put(s, to, copy);
+	return EVD_STATUS_OK;
+}
+
+/* The alias's own mailbox has dropped events: all are told. */
+static void
+pass_gap(struct mailslot *slot, const struct msg *m)
+{
+	struct sched *s = home_of(slot->session);
+
+	LIST_FOREACH (node, &slot->consumers) {
+		struct consumer *c = container_of(node, struct consumer, link);
+		struct msg *copy = msg_clone(&s->pool, m);
+
+		if (!copy)
+			continue; /* out of memory: its ids tell, too */
+		copy->to = c->is.conn;
+		msg_wide(copy)->seq = c->is.token;
+		copy->handler = MAIL_GAP;
+		sched_note(s, copy);
+	}
+}
+
+static void
+refuse_call(struct session *t, struct msg *m)
+{
+	static const char text[] =
+		"the alias is bound in mode fanout, which answers no calls";
+
+	sched_reply(home_of(t), msg_call(m), EVD_STATUS_UNSUPPORTED, text,
+		sizeof(text) - 1);
+	m->flags |= MSG_REPLIED;
+}
+
+enum session_result
+fanout_run(struct session *t, struct msg *m)
+{
+	struct mailslot *slot = t->state;
+	struct msg_body *body;
+
+	if (m->event == notice_gap) {
+		pass_gap(slot, m);
+		return SESSION_DONE;
+	}
+	if (msg_call(m)) {
+		refuse_call(t, m);
+		return SESSION_DONE;
+	}
+	if (slot->n_blocking)
+		return SESSION_HELD;
+	if (!slot->n_consumers)
+		return SESSION_DONE;
+	body = body_of(m);
+	if (!body) {
+		session_fail(t, "out of memory");
+		return SESSION_CRASHED;
+	}
+	LIST_FOREACH (node, &slot->consumers) {
+		struct consumer *c = container_of(node, struct consumer, link);
+
+		if (give(slot, c, m, body))
+			mailslot_dismiss(slot, c, EVD_STATUS_NO_MEMORY);
+	}
+	msg_body_unref(body);
+	return SESSION_DONE;
+}
