@@ -593,24 +593,45 @@ binding_unbind(struct peer *p, uint64_t id, uint64_t number)
 static const char not_held[] =
 	"it is not held: it was settled, or its lease has ended";
 
-/* args: the connection, the token, the delivery, the time in ms + 1 or 0 for
- * none, and whether it is given back */
-static bool
-one_visit(struct gather *g, struct sched *s)
+/* The mailslot, if it is of this loop. */
+static struct session *
+slot_here(const struct gather *g, struct sched *s)
 {
 	struct session *t = session_find(s->kernel, g->only);
-	bool done = false;
 
-	if (t && atomic_load(&t->home) == s && t->ops == &mailslot_ops)
-		done = g->args[4] ? mailslot_give_back(t, g->args[0],
-					    g->args[1], g->args[2], g->args[3])
-				  : mailslot_extend(t, g->args[0], g->args[1],
-					    g->args[2], g->args[3] - 1);
+	return t && atomic_load(&t->home) == s && t->ops == &mailslot_ops
+		       ? t
+		       : NULL;
+}
+
+static bool
+one_done(struct gather *g, bool done)
+{
 	if (!done) {
 		g->status = EVD_STATUS_NOT_FOUND;
 		snprintf(g->text, sizeof(g->text), "%s", not_held);
 	}
 	return false;
+}
+
+/* args: the connection, the token, the delivery, and the time in ms + 1, or 0
+ * for none */
+static bool
+give_back_visit(struct gather *g, struct sched *s)
+{
+	struct session *t = slot_here(g, s);
+
+	return one_done(g, t && mailslot_give_back(t, g->args[0], g->args[1],
+					g->args[2], g->args[3]));
+}
+
+static bool
+extend_visit(struct gather *g, struct sched *s)
+{
+	struct session *t = slot_here(g, s);
+
+	return one_done(g, t && mailslot_extend(t, g->args[0], g->args[1],
+					g->args[2], g->args[3] - 1));
 }
 
 static void
@@ -626,8 +647,7 @@ one_of_mail(struct conn *c, uint64_t id, const struct binding *b,
 	g->args[1] = b->token;
 	g->args[2] = change->delivery;
 	g->args[3] = change->timed ? (uint64_t)change->ms + 1 : 0;
-	g->args[4] = change->give_back;
-	g->visit = one_visit;
+	g->visit = change->give_back ? give_back_visit : extend_visit;
 	gather_start(g, &c->loop->sched);
 }
 

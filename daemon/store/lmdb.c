@@ -384,7 +384,7 @@ lmdb_check(struct store *store, uint64_t *events, uint64_t *damaged)
 {
 	struct lmdb *l = lmdb_of(store);
 	MDB_txn *txn;
-	MDB_cursor *cursor;
+	MDB_cursor *cursor = NULL;
 	MDB_val key, value;
 	uint32_t n;
 	int r = mdb_txn_begin(l->file.env, NULL, MDB_RDONLY, &txn);
@@ -398,6 +398,8 @@ lmdb_check(struct store *store, uint64_t *events, uint64_t *damaged)
 			journal_check_record(value.mv_data, value.mv_size, &n);
 		*events += n;
 	}
+	if (cursor)
+		mdb_cursor_close(cursor);
 	mdb_txn_abort(txn);
 	return r == MDB_NOTFOUND ? 0 : lmdb_error(r);
 }
