@@ -4,6 +4,7 @@ what it holds for him stays bounded."""
 import os
 import random
 import resource
+import select
 import socket
 import time
 
@@ -62,6 +63,25 @@ class TestCase(harness.TestCase):
         return False
 
 
+def flood(path, frames):
+    """Writes @frames as fast as they are taken, again and again."""
+    link, at = None, len(frames)
+    while True:
+        if at >= len(frames):
+            link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            link.connect(path)
+            link.setblocking(False)
+            at = 0
+        ready = select.select([link], [link], [])
+        try:
+            if ready[0] and not link.recv(1 << 20):
+                os._exit(1)
+            if ready[1]:
+                at += link.send(frames[at:at + 65536])
+        except BlockingIOError:
+            pass
+
+
 HELLO = message((5, message((1, 1), (2, "hostile"))))
 
 
@@ -112,7 +132,65 @@ class Silent(TestCase):
         self.served()
 
 
+# Counts the ticks of its own timer.
+TICKER = """
+local n = 0
+return {
+    _start = function() eventd.delay(0.01, "tick", nil, {every = 0.01}) end,
+    tick = function() n = n + 1 end,
+    ticks = function() return n end,
+}
+"""
+
+
 class Busy(TestCase):
+    def test_a_flood_starves_neither_timers_nor_others(self):  # B8
+        """Whoever floods is served in portions: on the same loop a timer goes
+        on, and who asks now and then waits for a portion, not for the flood."""
+        self.daemon.session("ticker", "Loop=0", script=TICKER)
+        self.daemon.session("target", "Loop=0", script=ECHO)
+        self.daemon.session("echo", "Loop=0", script=ECHO)
+        self.daemon.configure("Loops=1")
+        self.daemon.start()
+        asker = self.daemon.client()
+        envelope = message((2, "target"), (3, "hello"), (4, b"x" * 100))
+        frames = b"".join(
+            varint(len(body)) + body for body in (
+                message(*[(1, envelope + message((5, at + i)))
+                          for i in range(50)])
+                for at in range(1, 50001, 50)))
+        frames = varint(len(HELLO)) + HELLO + frames
+        process = os.fork()
+        if process == 0:  # sends without end, and reads what comes back
+            flood(self.daemon.socket, frames)
+        try:
+            before = self.handled(asker)
+            harness.wait_for(lambda: self.handled(asker) > before + 1000,
+                             "the flood")
+            took, start = [], self.ticks(asker)
+            for _ in range(200):
+                now = time.monotonic()
+                self.assertEqual(asker.call("echo", "hello", b"x"), (0, b"x"))
+                took.append(time.monotonic() - now)
+            harness.wait_for(lambda: self.ticks(asker) >= start + 20,
+                             "the timer to go on")
+            before = self.handled(asker)
+            harness.wait_for(lambda: self.handled(asker) > before,
+                             "the flood to go on all the while")
+        finally:
+            os.kill(process, 9)
+            os.waitpid(process, 0)
+        self.assertLess(sorted(took)[100], 0.1, took)
+
+    def handled(self, client):
+        status = client.request("status", (1, "target"))
+        info = harness.fields(harness.first(harness.fields(
+            harness.first(status, 8)), 1))
+        return harness.first(harness.fields(harness.first(info, 5)), 2)
+
+    def ticks(self, client):
+        return int(client.call("ticker", "ticks")[1])
+
     def test_failing_posts_are_not_told_one_by_one(self):  # B134
         self.go()
         before = os.path.getsize(self.daemon.log)
