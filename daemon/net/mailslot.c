@@ -653,7 +653,10 @@ contend(struct session *t, const struct consumer_init *init, char *text,
 	struct consumer *other =
 		container_of(slot->consumers.next, struct consumer, link);
 
-	if (init->if_taken == CLAIM_QUEUE)
+	if (init->if_taken == CLAIM_QUEUE ||
+		/* It has gone, as a note that is on its way will tell. */
+		(list_is_empty(&slot->waiting) &&
+			!session_find(home_of(t)->kernel, other->is.conn)))
 		return MAILSLOT_E_QUEUED;
 	if (init->if_taken == CLAIM_REPLACE && other->is.allow_replace) {
 		consumer_dismiss(slot, other, EVD_STATUS_TAKEN, init->conn);

@@ -113,7 +113,8 @@ int mailslot_open(struct sched *s, const struct consumer_init *wish,
  * @text: set to why not, of @size bytes
  *
  * If another consumes them, @init says what to do. MAILSLOT_E_QUEUED: it waits
- * in line, MAIL_ATTACHED tells when its turn has come.
+ * in line, MAIL_ATTACHED tells when its turn has come. So it does, whatever
+ * @init says, for a consumer whose connection has gone.
  *
  * Return: EVD_STATUS_OK, MAILSLOT_E_QUEUED, TAKEN, LIMIT, FAILED, UNAVAILABLE
  * (it is about to start) or NO_MEMORY.

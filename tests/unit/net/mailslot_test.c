@@ -444,6 +444,29 @@ test_a_note_to_nobody_answers_its_call(void **state)
 
 /* ---- bind -------------------------------------------------------------- */
 
+/* The one before has gone, as its own loop knows; the slot's does not yet. */
+static void
+test_a_bind_waits_for_who_is_leaving(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c, *next = client_hello(rig, NEAR);
+	uint64_t asked;
+
+	slot_new(rig);
+	c = client_hello(rig, FAR);
+	client_bind(c, "jobs", 1, 0);
+	client_post(next, "jobs", "one");
+	client_expect_ack(next, 1);
+	expect(c, "one", 0);
+	client_free(c);
+	while (rig->nets[FAR].n_conns)
+		uv_run(&rig->loops[FAR].uv, UV_RUN_NOWAIT);
+	asked = ask_bind(next, "jobs", 1);
+	client_expect_response(next, asked, EVD_STATUS_OK);
+	expect(next, "one", 1);
+	client_free(next);
+}
+
 static void
 test_a_second_bind_is_told_who_is_there(struct rig *rig, unsigned loop)
 {
@@ -692,6 +715,7 @@ main(void)
 		TESTS(test_callers_are_told_whose_copy_was_not_written),
 		TEST(test_a_call_in_flight_to_one_that_unbinds),
 		TEST(test_a_note_to_nobody_answers_its_call),
+		TEST(test_a_bind_waits_for_who_is_leaving),
 		TESTS(test_a_second_bind_is_told_who_is_there),
 		TESTS(test_a_session_of_another_kind_is_not_consumed),
 		TESTS(test_one_that_is_not_up_is_not_consumed),
