@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -273,8 +275,12 @@ walk_apart(const char *path, uint64_t map_size, int out)
 	struct rlimit none = {0, 0};
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
+	/* Locks are held as long as anybody has their files. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &none);
 	dup2(null, STDERR_FILENO); /* LMDB's assertions */
+	out = dup2(out, STDERR_FILENO + 1);
+	close_range(STDERR_FILENO + 2, UINT_MAX, 0);
 	alarm(60);
 	_exit(walk(path, map_size, out) ? CHECK_FAILED : CHECK_OK);
 }

@@ -6,6 +6,25 @@
 #include "base/list.h"
 #include "kernel/alias.h"
 
+static void
+gather_free(struct gather *g)
+{
+	arena_deinit(&g->arena);
+	rights_unref(g->rights);
+	rights_unref(g->about);
+	free(g);
+}
+
+static void
+on_drop(struct sched_task *task)
+{
+	struct gather *g = container_of(task, struct gather, task);
+
+	if (g->drop)
+		g->drop(g);
+	gather_free(g);
+}
+
 struct gather *
 gather_new(struct peer *p, uint64_t id)
 {
@@ -16,6 +35,7 @@ gather_new(struct peer *p, uint64_t id)
 		return NULL;
 	}
 	arena_init(&g->arena, GATHER_ARENA_MAX);
+	g->task.drop = on_drop;
 	eventd__v1__response__init(&g->response);
 	g->home = atomic_load(&p->session->home);
 	g->session = p->session->id;
@@ -25,15 +45,6 @@ gather_new(struct peer *p, uint64_t id)
 	g->request = id;
 	p->n_requests++;
 	return g;
-}
-
-static void
-gather_free(struct gather *g)
-{
-	arena_deinit(&g->arena);
-	rights_unref(g->rights);
-	rights_unref(g->about);
-	free(g);
 }
 
 void

@@ -30,6 +30,9 @@ struct gather {
 	bool (*visit)(struct gather *g, struct sched *s);
 	/* Back home: fill in @response. May be NULL. */
 	void (*finish)(struct gather *g);
+	/* It is never finished, for the daemon ends: let go of `out`. May be
+	 * NULL. */
+	void (*drop)(struct gather *g);
 	uint64_t args[4]; /* of the verb */
 	char name[256];
 	void *out;

@@ -37,6 +37,12 @@ spawn_visit(struct gather *g, struct sched *s)
 }
 
 static void
+spawn_drop(struct gather *g)
+{
+	spec_unref(g->out);
+}
+
+static void
 spawn_finish(struct gather *g)
 {
 	Eventd__V1__Spawned *spawned = gather_alloc(g, sizeof(*spawned));
@@ -96,6 +102,7 @@ described(void *arg, int status, const char *text, struct session_spec *spec)
 	g->out = spec;
 	g->next = spec->loop < 0 ? g->home->index : (unsigned)spec->loop;
 	g->visit = spawn_visit;
+	g->drop = spawn_drop;
 	g->finish = spawn_finish;
 	gather_start(g, g->home);
 }

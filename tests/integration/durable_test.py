@@ -1,6 +1,7 @@
 """Durable mailboxes through the daemon: what is accepted is there after any
 end of it, in order, and once unless it had been handed out."""
 import os
+import signal
 import subprocess
 import unittest
 
@@ -69,6 +70,55 @@ class Durable(ctl.TestCase):
 
     def settle(self, client, upto, binding=1):
         client.send((3, harness.message((1, binding), (2, upto))))
+
+    def test_a_start_that_is_killed_leaves_no_lock(self):
+        """The process that looks the store through has none of its own, and
+        goes with the daemon."""
+        self.slot()
+        self.start()
+        self.ctl("post", "--lines", "jobs", "e", "-", input=b"x\n" * 20000)
+        self.kill()
+        for _ in range(50):
+            self.daemon.start(wait=False)
+            holds = wait_for(self.stop_child, "the child or its end")
+            self.kill()
+            self.daemon.notices.clear()
+            if holds == "nothing":
+                break
+            for child in self.stopped:  # it had just begun
+                os.kill(child, signal.SIGKILL)
+        self.assertNotEqual(holds, "a lock")
+        self.start_again()
+        self.assertEqual(self.accounts()["queued"], 20000)
+
+    def stop_child(self):
+        """It does not go on; what it holds, or "ready" if it has ended."""
+        pid = self.daemon.process.pid
+        path = f"/proc/{pid}/task/{pid}/children"
+        self.stopped = []
+        if not os.path.exists(path) or "READY=1" in self.daemon.hear():
+            return "ready"
+        if self.daemon.process.poll() is not None:
+            raise AssertionError("the daemon has ended")
+        with open(path, encoding="ascii") as file:
+            self.stopped = [int(child) for child in file.read().split()]
+        for child in self.stopped:
+            try:
+                os.kill(child, signal.SIGSTOP)
+            except ProcessLookupError:
+                return None
+            self.addCleanup(subprocess.run, ["kill", "-KILL", str(child)],
+                            stderr=subprocess.DEVNULL)
+            return "a lock" if self.has_lock(child) else "nothing"
+        return None
+
+    def has_lock(self, pid):
+        try:
+            files = [os.readlink(f"/proc/{pid}/fd/{fd}")
+                     for fd in os.listdir(f"/proc/{pid}/fd")]
+        except FileNotFoundError:
+            return False
+        return any(name.endswith((".lock", "/owner")) for name in files)
 
     # B22: status 0 means that it is there, whatever happens next
     def test_what_is_acked_survives_kill_9(self):
