@@ -256,9 +256,10 @@ evd_event_type_name(int type)
 		[EVD_DOWN] = "down",
 		[EVD_NAME] = "name",
 		[EVD_GAP] = "gap",
+		[EVD_CHILD] = "child",
 	};
 
-	if (type < EVD_DELIVERY || type > EVD_GAP || !names[type])
+	if (type < EVD_DELIVERY || type > EVD_CHILD || !names[type])
 		return "unknown";
 	return names[type];
 }

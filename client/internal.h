@@ -406,6 +406,8 @@ void evd__bind_request(const struct binding *b, Eventd__V1__Request *request,
 	Eventd__V1__Bind *bind, Eventd__V1__Mailbox *box);
 
 /* ---- watch ---- */
+bool evd__on_child(struct evd *c, struct evd_event *ev,
+	const Eventd__V1__ChildChange *child);
 bool evd__on_down(
 	struct evd *c, struct evd_event *ev, const Eventd__V1__Down *down);
 bool evd__on_gap(

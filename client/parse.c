@@ -71,6 +71,8 @@ on_notice(struct evd *c, struct evd_event *ev, const struct part *part)
 		told = evd__on_down(c, ev, notice->down);
 	} else if (notice->what_case == EVENTD__V1__NOTICE__WHAT_NAME) {
 		told = evd__on_name(c, ev, notice->name);
+	} else if (notice->what_case == EVENTD__V1__NOTICE__WHAT_CHILD) {
+		told = evd__on_child(c, ev, notice->child);
 	} else if (notice->what_case == EVENTD__V1__NOTICE__WHAT_GAP) {
 		told = evd__on_gap(c, ev, notice->gap);
 	}

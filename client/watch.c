@@ -114,21 +114,49 @@ put_string(char *out, size_t size, const char *text)
 	evd__text_copy(out, size, text, strlen(text));
 }
 
+/* EVD_DOWN or EVD_CHILD, with a reason. */
 static void
-down_init(struct evd *c, struct evd_event *ev, uint64_t number,
-	const char *alias, const char *reason)
+end_init(struct evd *c, struct evd_event *ev, int type, const char *alias,
+	const char *reason)
 {
 	bool now = ev == &c->cur;
 	char *name = now ? c->name_z : c->name_q;
 	char *alias_z = now ? c->alias_z : c->alias_q;
 
-	evd__event_init(c, ev, EVD_DOWN);
+	evd__event_init(c, ev, type);
 	put_string(name, sizeof(c->name_z), reason);
 	put_string(alias_z, sizeof(c->alias_z), alias);
 	ev->name_z = name;
 	ev->alias_z = alias_z;
-	ev->number = number;
 	ev->status = status_of_reason(reason);
+}
+
+static void
+down_init(struct evd *c, struct evd_event *ev, uint64_t number,
+	const char *alias, const char *reason)
+{
+	end_init(c, ev, EVD_DOWN, alias, reason);
+	ev->number = number;
+}
+
+static const char *const changes[] = {"gained", "lost", "failed"};
+enum { N_CHANGES = sizeof(changes) / sizeof(changes[0]) };
+
+bool
+evd__on_child(struct evd *c, struct evd_event *ev,
+	const Eventd__V1__ChildChange *child)
+{
+	uint64_t change = 0;
+
+	while (change < N_CHANGES && strcmp(changes[change], child->change))
+		change++;
+	if (change == N_CHANGES)
+		return false; /* a later daemon's */
+	end_init(c, ev, EVD_CHILD, child->alias, child->reason);
+	ev->number = change;
+	ev->value = child->session;
+	evd__event_set_text(c, ev, child->text, strlen(child->text));
+	return true;
 }
 
 bool
@@ -559,7 +587,8 @@ evd_event_watch(const struct evd_event *event)
 uint64_t
 evd_event_session(const struct evd_event *event)
 {
-	if (event->type != EVD_DOWN && event->type != EVD_NAME)
+	if (event->type != EVD_DOWN && event->type != EVD_NAME &&
+		event->type != EVD_CHILD)
 		return 0;
 	return event->value;
 }
@@ -567,5 +596,13 @@ evd_event_session(const struct evd_event *event)
 const char *
 evd_event_reason(const struct evd_event *event)
 {
-	return event->type == EVD_DOWN && event->name_z ? event->name_z : "";
+	if (event->type != EVD_DOWN && event->type != EVD_CHILD)
+		return "";
+	return event->name_z ? event->name_z : "";
+}
+
+const char *
+evd_event_change(const struct evd_event *event)
+{
+	return event->type == EVD_CHILD ? changes[event->number] : "";
 }

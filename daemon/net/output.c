@@ -84,13 +84,14 @@ conn_send_reply(struct conn *c, uint64_t call, int status, const void *data,
 		conn_wrote(c, envelope_encode_frame(&e, out));
 }
 
-/* Down or a change of names. */
+/* Down, a change of names or of its children. */
 void
 conn_notice(struct conn *c, const struct msg *m)
 {
 	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
 	Eventd__V1__Down down = EVENTD__V1__DOWN__INIT;
 	Eventd__V1__NameChange name = EVENTD__V1__NAME_CHANGE__INIT;
+	Eventd__V1__ChildChange child = EVENTD__V1__CHILD_CHANGE__INIT;
 	struct notice n;
 
 	notice_read(m, &n);
@@ -112,6 +113,14 @@ conn_notice(struct conn *c, const struct msg *m)
 		name.lost = n.lost;
 		notice.what_case = EVENTD__V1__NOTICE__WHAT_NAME;
 		notice.name = &name;
+	} else if (m->event == notice_child) {
+		child.session = n.session;
+		child.alias = (char *)n.alias;
+		child.change = (char *)n.change;
+		child.reason = (char *)n.reason;
+		child.text = (char *)n.text;
+		notice.what_case = EVENTD__V1__NOTICE__WHAT_CHILD;
+		notice.child = &child;
 	} else {
 		return; /* a connection has no aliases */
 	}

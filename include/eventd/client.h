@@ -73,6 +73,7 @@ enum evd_event_type {
 	EVD_DOWN = 20,           /* a session that we watch has ended */
 	EVD_NAME = 21,           /* an alias that we watch has come or gone */
 	EVD_GAP = 22,            /* events of a binding were dropped */
+	EVD_CHILD = 23,          /* a session spawned with `tie` came or went */
 };
 
 struct evd_header {

@@ -162,9 +162,12 @@ EVD_API int evd_pattern_matches(const char *pattern, const char *alias);
 EVD_API uint64_t evd_event_gap_from(const struct evd_event *event);
 EVD_API uint64_t evd_event_gap_to(const struct evd_event *event);
 
-/* Down, name: the number of the watch; whom it is about. */
+/* Down, name: the number of the watch. Down, name, child: whom it is about. */
 EVD_API int64_t evd_event_watch(const struct evd_event *event);
 EVD_API uint64_t evd_event_session(const struct evd_event *event);
 /* Down: "normal", "stopped", "failed", "connection lost", "no such session" or
  * another word; evd_event_text() says more. */
 EVD_API const char *evd_event_reason(const struct evd_event *event);
+/* Child, of evd_spawn() with `tie`: "gained"; "lost" or "failed" (it stays
+ * so), with a reason: "normal", "failed", "killed", "idle" ... */
+EVD_API const char *evd_event_change(const struct evd_event *event);

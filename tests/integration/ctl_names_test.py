@@ -8,6 +8,7 @@ import unittest
 
 import ctl
 import harness
+from harness import fields, first
 
 WATCHER = """
 local downs = {}
@@ -150,6 +151,27 @@ class Names(ctl.TestCase):
             self.ctl("wait", "tied")
             tied.send_signal(signal_)
             harness.wait_for(lambda: self.run_status("tied") == 68)
+
+    def test_a_client_is_told_of_its_tied_sessions(self):
+        script = self.daemon.write("scripts/kid.lua", "return {"
+                                   "done = function() eventd.exit('bye') end}")
+        client = self.daemon.client()
+        made = client.request_number(30, (2, script), (4, "kid"), (6, 1))
+        kid = fields(first(made, 25))[1][0]
+        client.post("kid", "done")
+
+        def changes():
+            return [fields(child) for notice in client.notices
+                    for child in notice.get(8, [])]
+        client.until(lambda: len(changes()) == 2)
+        self.assertEqual(
+            [(first(c, 1), first(c, 2, b""), first(c, 3), first(c, 4, b""))
+             for c in changes()],
+            [(kid, b"kid", b"gained", b""), (kid, b"kid", b"lost", b"normal")])
+        client.request_number(30, (2, script), (4, "kid"))  # not tied
+        self.ctl("stop", "kid")
+        client.request("ping")
+        self.assertEqual(len(changes()), 2)
 
     def test_a_spawned_session_stands_in_line(self):
         script = self.daemon.write("scripts/stand.lua", "return {"

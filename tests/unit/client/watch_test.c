@@ -34,6 +34,24 @@ send_down(struct fake *f, uint64_t watch, const char *reason)
 }
 
 static void
+send_child(struct fake *f, const char *change)
+{
+	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__ChildChange child = EVENTD__V1__CHILD_CHANGE__INIT;
+
+	child.session = 6;
+	child.alias = (char *)"kid";
+	child.change = (char *)change;
+	child.reason = (char *)"killed";
+	child.text = (char *)"why";
+	notice.what_case = EVENTD__V1__NOTICE__WHAT_CHILD;
+	notice.child = &child;
+	frame.notice = &notice;
+	fake_send(f, &frame);
+}
+
+static void
 send_name(struct fake *f, uint64_t watch, const char *alias, uint64_t session)
 {
 	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
@@ -74,6 +92,24 @@ test_a_watch_is_told_once(void **state)
 	send_down(f, 900, "failed"); /* nobody asked for it */
 	fake_settle_down(f);
 	assert_int_equal(evd_unwatch(f->c, number), -ESRCH);
+}
+
+static void
+test_children_tell_of_themselves(void **state)
+{
+	struct fake *f = *state;
+	const struct evd_event *ev;
+
+	send_child(f, "adopted"); /* a word that is not known yet */
+	send_child(f, "lost");
+	ev = fake_next_is(f, EVD_CHILD);
+	assert_string_equal(evd_event_change(ev), "lost");
+	assert_string_equal(evd_event_reason(ev), "killed");
+	assert_string_equal(evd_event_alias(ev), "kid");
+	assert_string_equal(evd_event_text(ev), "why");
+	assert_true(evd_event_session(ev) == 6);
+	assert_true(evd_event_watch(ev) == 0);
+	assert_string_equal(evd_event_type_name(EVD_CHILD), "child");
 }
 
 static void
@@ -287,6 +323,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_watch_is_told_once),
+		TEST(test_children_tell_of_themselves),
 		TEST(test_unwatch_and_refusals),
 		TEST(test_names_come_and_go),
 		TEST(test_a_gap_is_an_event),
