@@ -345,7 +345,7 @@ bind_prepare(struct evd *c, const char *alias,
 	*r = evd__alias_check(c, alias);
 	if (!*r && opt->if_taken > EVD_TAKEN_REPLACE)
 		*r = evd__fail(c, EVD_STATUS_INVALID, "no such if_taken");
-	if (!*r && opt->mode > EVD_BIND_FANOUT)
+	if (!*r && opt->mode > EVD_BIND_MONITOR)
 		*r = evd__fail(c, EVD_STATUS_INVALID, "no such bind mode");
 	if (*r)
 		return NULL;

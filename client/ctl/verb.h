@@ -156,6 +156,7 @@ int verb_bind(struct ctl *ctl);
 int verb_wait(struct ctl *ctl);
 int verb_watch(struct ctl *ctl);
 int verb_names(struct ctl *ctl);
+int verb_monitor(struct ctl *ctl);
 int verb_delay(struct ctl *ctl);
 int verb_cancel(struct ctl *ctl);
 int verb_adjust(struct ctl *ctl);

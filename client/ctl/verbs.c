@@ -324,6 +324,21 @@ const struct verb verbs[] = {
 		verb_names,
 	},
 	{
+		"monitor",
+		"[PATTERN]",
+		"print what the aliases that match handle",
+		"A line for each event that the holder of such an alias has\n"
+		"been given, with the head of its payload if you may manage\n"
+		"it, and for each alias that comes or goes. It slows nobody:\n"
+		"what is too much is left out, and told. A pattern is an\n"
+		"alias in which one * may stand for anything.\n",
+		{OPT_COUNT},
+		0,
+		1,
+		{COMPLETE_ALIAS, COMPLETE_NOTHING},
+		verb_monitor,
+	},
+	{
 		"delay",
 		"ALIAS EVENT [DATA...] --in SPAN|--at TIME|--on CALENDAR",
 		"send an event later, print the timer's id",

@@ -29,6 +29,9 @@ struct profile_ops {
 		uint8_t size);
 };
 
+/* Measure by @ops from now on; NULL: no more. */
+void profiling_set(struct sched *s, const struct profile_ops *ops);
+
 /* The beginning of a session's figures. */
 struct profile {
 	/* @t goes: free t->health->profile. */
@@ -37,10 +40,12 @@ struct profile {
 
 /* Of one scheduler. */
 struct profiling {
-	const struct profile_ops *ops; /* NULL: off */
-	uint64_t lap;                  /* ticks, when it began */
-	uint64_t blocked;              /* ticks that what runs has not used */
-	bool all;                      /* every session, not those asked for */
+	const struct profile_ops *ops;   /* NULL: off, and no taps */
+	const struct profile_ops *inner; /* of who measures, NULL: off */
+	struct tap *taps;                /* see tap.h */
+	uint64_t lap;                    /* ticks, when it began */
+	uint64_t blocked;                /* ticks that what runs has not used */
+	bool all;       /* every session, not those asked for */
 	bool tsc;       /* ticks are the CPU's, else nanoseconds */
 	uint32_t n_own; /* sessions asked for */
 	uint32_t own;   /* requests for one before this are void */

@@ -14,6 +14,7 @@
 #include "kernel/idle.h"
 #include "kernel/journal.h"
 #include "kernel/queue.h"
+#include "kernel/tap.h"
 
 int
 sched_init(struct sched *s, struct kernel *k, unsigned index,
@@ -773,6 +774,7 @@ sched_deinit(struct sched *s)
 		s->n_runnable--;
 		session_run(s, t);
 	}
+	taps_deinit(s);
 	delays_deinit(s);
 	dead_deinit(s);
 	for (unsigned i = 0; i < KERNEL_LOOPS_MAX; i++) {

@@ -24,6 +24,7 @@ enum bind_mode {
 	BIND_EXCLUSIVE, /* one client */
 	BIND_SHARED,    /* each event goes to one of several */
 	BIND_FANOUT,    /* each goes to all of them */
+	BIND_MONITOR,   /* copies of what the holder handles; of no file */
 	BIND_MODES,
 };
 

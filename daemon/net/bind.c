@@ -36,12 +36,14 @@ box_spec(const struct consumer_init *wish, struct session_spec **out,
 	if (!wish->overflow)
 		return EVD_STATUS_OK;
 	spec = spec_new();
-	if (spec && wish->mode == BIND_FANOUT)
+	if (spec && wish->mode >= BIND_FANOUT)
 		spec->overflow = OVERFLOW_DROP_OLDEST;
 	r = spec ? spec_set_overflow(spec, wish->overflow) : -ENOMEM;
 	if (!r && wish->mode == BIND_SHARED &&
 		spec_says(spec, OVERFLOW_DISCONNECT))
 		r = SPEC_E_WORD; /* whom? */
+	if (!r && wish->mode == BIND_MONITOR && spec_says(spec, OVERFLOW_BLOCK))
+		r = SPEC_E_WORD; /* it slows nobody down */
 	if (r)
 		spec_unref(spec);
 	if (r < 0) {
@@ -110,9 +112,8 @@ refuse_bind(
 	if (bind->mode != EVENTD__V1__BIND_MODE__BIND_EXCLUSIVE &&
 		(bind->if_taken || bind->allow_replace)) {
 		snprintf(text, size,
-			"binds of mode %s neither queue nor replace: others "
-			"join",
-			bind_mode_words[bind->mode]);
+			"only a bind of mode exclusive may queue or replace: "
+			"in the others all join");
 		return EVD_STATUS_INVALID;
 	}
 	return bindings_grow(c);
@@ -145,6 +146,8 @@ wish_init(struct consumer_init *wish, struct conn *c,
 				: CLAIM_REFUSE,
 		.allow_replace = bind->allow_replace,
 		.mode = (enum bind_mode)bind->mode,
+		.payload = rights_may(
+			c->peer.rights, RIGHT_MANAGE, bind->alias, NULL),
 	};
 	if (bind->mailbox) {
 		wish->overflow = bind->mailbox->overflow;
@@ -267,10 +270,11 @@ bind_mail(struct conn *c, uint64_t number, struct consumer_init *wish,
 		return EVD_STATUS_NO_MEMORY;
 	b->slot = slot;
 	b->token = wish->token = ++c->last_token << 16 | number;
-	b->farewell = binding_note_new(b, MAIL_DETACH);
-	if (!b->farewell)
+	if (wish->mode != BIND_MONITOR) /* which its holder does not know */
+		b->farewell = binding_note_new(b, MAIL_DETACH);
+	if (!b->farewell && wish->mode != BIND_MONITOR)
 		r = EVD_STATUS_NO_MEMORY;
-	else if (wish->mode == BIND_FANOUT)
+	else if (wish->mode >= BIND_FANOUT)
 		r = subscriber_new(b, wish, text, size);
 	if (r) {
 		binding_free(b);
@@ -356,6 +360,20 @@ stands_for(const struct session *t, const struct consumer_init *wish)
 	       wish->if_taken != CLAIM_REFUSE;
 }
 
+static int
+monitor(struct sched *s, struct session *t, const struct consumer_init *wish)
+{
+	const struct tap tap = {
+		.session = session_id(t),
+		.to = wish->subscriber,
+		.payload = wish->payload,
+		.seen = fanout_monitor,
+	};
+	int r = tap_add(s, &tap);
+
+	return r == -ENOSPC ? EVD_STATUS_LIMIT : sched_status(r);
+}
+
 static bool
 bind_visit(struct gather *g, struct sched *s)
 {
@@ -364,6 +382,8 @@ bind_visit(struct gather *g, struct sched *s)
 
 	if (!t || atomic_load(&t->home) != s) {
 		r->status = EVD_STATUS_NO_ALIAS;
+	} else if (r->wish.mode == BIND_MONITOR) {
+		r->status = monitor(s, t, &r->wish);
 	} else if (t->ops != &mailslot_ops || stands_for(t, &r->wish)) {
 		r->status = EVD_STATUS_TAKEN;
 		r->claim = r->wish.if_taken != CLAIM_REFUSE;
@@ -429,7 +449,8 @@ bind_finish(struct gather *g)
 		g->is_answered = true;
 	} else {
 		binding_remove(c, b);
-		if (r->status == EVD_STATUS_NO_ALIAS || r->claim)
+		if (r->wish.mode != BIND_MONITOR &&
+			(r->status == EVD_STATUS_NO_ALIAS || r->claim))
 			g->status = bind_instead(c, g, r);
 	}
 }
@@ -477,6 +498,12 @@ binding_bind(struct peer *p, uint64_t id, const Eventd__V1__Bind *bind)
 	uint64_t holder = alias_holder(&c->loop->sched.kernel->aliases,
 		bind->alias, strlen(bind->alias));
 
+	if (!status && !holder &&
+		bind->mode == EVENTD__V1__BIND_MODE__BIND_MONITOR) {
+		status = EVD_STATUS_NO_ALIAS;
+		snprintf(text, sizeof(text), "nobody holds the alias '%s'",
+			bind->alias);
+	}
 	if (!status && holder) {
 		bind_ask(c, id, bind, holder);
 		return;

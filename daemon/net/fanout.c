@@ -97,15 +97,15 @@ fanout_settled(struct session *t, uint64_t seq)
 
 /* A delivery without the number of a binding. */
 static struct msg_body *
-body_of(const struct msg *m)
+body_of(const struct msg *m, uint32_t payload_size, bool headers)
 {
 	struct envelope e = {
 		.event = m->event,
 		.event_size = m->event_size,
 		.payload = m->data,
-		.payload_size = m->size,
+		.payload_size = payload_size,
 		.headers = msg_headers(m),
-		.headers_size = m->headers_size,
+		.headers_size = headers ? m->headers_size : 0,
 		.id = m->id,
 		.from = m->from,
 		.late_ns = msg_late_ns(m),
@@ -119,8 +119,9 @@ body_of(const struct msg *m)
 		return NULL;
 	envelope_encode(&e, body->bytes);
 	/* behind the event, tag, length, bytes, and its own tag and length */
-	body->payload_at = m->size ? 2u + m->event_size + 1u +
-					     (uint32_t)varint_size(m->size)
+	body->payload_at = payload_size
+				   ? 2u + m->event_size + 1u +
+					     (uint32_t)varint_size(payload_size)
 				   : 0;
 	return body;
 }
@@ -223,7 +224,7 @@ fanout_run(struct session *t, struct msg *m)
 		return SESSION_HELD;
 	if (!slot->n_consumers)
 		return SESSION_DONE;
-	body = body_of(m);
+	body = body_of(m, m->size, true);
 	if (!body) {
 		session_fail(t, "out of memory");
 		return SESSION_CRASHED;
@@ -236,4 +237,35 @@ fanout_run(struct session *t, struct msg *m)
 	}
 	msg_body_unref(body);
 	return SESSION_DONE;
+}
+
+/* ---- monitors ------------------------------------------------------------ */
+
+void
+fanout_monitor(struct sched *s, const struct tap *tap, struct session *t,
+	const struct msg *m)
+{
+	uint32_t size =
+		m->size < MONITOR_PAYLOAD_MAX ? m->size : MONITOR_PAYLOAD_MAX;
+	struct msg_body *body;
+	struct msg *copy = NULL;
+	int r;
+
+	(void)t;
+	if (m->flags & MSG_SHARED)
+		return; /* a subscriber's: its alias is what is monitored */
+	if (!tap->payload)
+		size = 0;
+	body = body_of(m, size, tap->payload);
+	if (body)
+		copy = msg_refer(&s->pool, m, body, true);
+	msg_body_unref(body);
+	if (!copy)
+		return; /* out of memory: it is a monitor's alone */
+	copy->size = size;
+	copy->to = tap->to;
+	r = sched_post(s, copy);
+	if (r)
+		msg_end(s, session_find(s->kernel, tap->to), copy,
+			MSG_END_REFUSED, sched_status(r), NULL);
 }

@@ -24,6 +24,7 @@
 #include "envelope.h"
 #include "kernel/claim.h"
 #include "kernel/session.h"
+#include "kernel/tap.h"
 #include "net/conn.h"
 #include "net/lease.h"
 
@@ -55,6 +56,7 @@ struct consumer_init {
 	enum bind_mode mode;
 	uint64_t subscriber; /* fanout: the session that gets the copies */
 	bool blocks;         /* ... its overflow may */
+	bool payload;        /* monitor: it may see what events carry */
 	/* Of a mailbox of its own, which this is no wish for: */
 	const char *overflow; /* NULL: it has none */
 	uint32_t box_events;
@@ -144,6 +146,10 @@ void mailslot_dismiss(struct mailslot *slot, struct consumer *c, int status);
 
 /* ---- fanout.c ------------------------------------------------------------ */
 
+/* For who monitors a session: the head of an event's payload, at most. */
+enum { MONITOR_PAYLOAD_MAX = 4096 };
+void fanout_monitor(struct sched *s, const struct tap *tap, struct session *t,
+	const struct msg *m);
 /* @m goes to all subscribers. */
 enum session_result fanout_run(struct session *t, struct msg *m);
 /* The copy @seq has been taken in by its subscriber's mailbox, or never will.

@@ -326,9 +326,9 @@ switch_ops(struct sched *s)
 {
 	bool on = s->profile.all || s->profile.n_own;
 
-	if (on && !s->profile.ops)
+	if (on && !s->profile.inner)
 		on_lap(s);
-	s->profile.ops = on ? &profile_ops : NULL;
+	profiling_set(s, on ? &profile_ops : NULL);
 }
 
 static void

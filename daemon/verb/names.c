@@ -39,8 +39,12 @@ verb_resolve(struct peer *p, const Eventd__V1__Request *r)
 void
 verb_bind(struct peer *p, const Eventd__V1__Request *r)
 {
+	enum right right = r->bind->mode == EVENTD__V1__BIND_MODE__BIND_MONITOR
+				   ? RIGHT_SEE
+				   : RIGHT_BIND;
+
 	if (verb_is_open(p, r->id) && verb_name_ok(p, r->id, r->bind->alias) &&
-		verb_may(p, r->id, RIGHT_BIND, r->bind->alias, NULL))
+		verb_may(p, r->id, right, r->bind->alias, NULL))
 		p->ops->bind(p, r->id, r->bind);
 }
 

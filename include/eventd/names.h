@@ -40,6 +40,10 @@ enum evd_bind_mode {
 				 * when it leaves goes to the others */
 	EVD_BIND_FANOUT = 2,    /* all of them; the mailbox in the options is
 				 * that of this subscriber */
+	EVD_BIND_MONITOR = 3,   /* copies of what the holder handles come. It
+				 * must be held; wants the right see, and to see
+				 * payloads (4096 bytes of each) manage. Who is
+				 * too slow loses some: EVD_GAP */
 };
 
 /* Zero it, then set @size and what is wanted. */

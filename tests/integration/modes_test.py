@@ -198,6 +198,29 @@ class Modes(ctl.TestCase):
         alone.close()
         self.ctl("bind", "a", "--shared", "--fanout", code=64)
 
+    def test_monitor_prints_what_sessions_handle(self):
+        self.start()
+        p = self.spawn("monitor", "e*", "--count", "4")
+        line = p.stdout.readline().split()
+        self.assertEqual(line[:2], [b"up", b"echo"])
+        self.ctl("post", "echo", "silent", "x")
+        self.assertEqual(self.ctl("call", "echo", "hello", "you"), b"you")
+        self.assertEqual(p.stdout.readline(), b"event echo silent x\n")
+        self.assertEqual(p.stdout.readline(), b"event echo hello you\n")
+        late = self.bind("extra", 0)
+        self.assertEqual(p.stdout.readline().split()[:2], [b"up", b"extra"])
+        p.wait()
+        self.assertEqual(p.returncode, 0)
+        late.close()
+
+    def test_a_monitor_that_does_not_read_slows_nobody(self):
+        self.start()
+        c = self.bind("echo", 3, 2, ((1, "drop-oldest"), (2, 10)))
+        self.post("echo", 2000)
+        self.assertLess(len(self.payloads(c, 2)), 2000)
+        c.close()
+        self.assertEqual(self.ctl("call", "echo", "hello", "you"), b"you")
+
     def test_a_reload_changes_the_mode(self):
         self.daemon.session("jobs", "Kind=client", "Mode=shared")
         self.start()

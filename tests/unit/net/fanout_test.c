@@ -549,6 +549,100 @@ test_all_are_told_what_the_alias_dropped(void **state)
 	client_free(poster);
 }
 
+/* ---- monitors ------------------------------------------------------------ */
+
+#define MONITOR EVENTD__V1__BIND_MODE__BIND_MONITOR
+
+/* It sees what the holder has handled, whatever kind that is, and the holder
+ * has nothing of it. */
+static void
+test_a_monitor_sees_what_the_holder_handles(struct rig *rig, unsigned loop)
+{
+	struct fake *fake = fake_new(rig, 0, "news");
+	struct client *c = client_hello(rig, loop);
+	struct client *poster = client_hello(rig, 1);
+
+	post_n(rig, poster, 0, 1);
+	subscribe(c, &(struct sub){1, 0, NULL, 0, MONITOR}, EVD_STATUS_OK);
+	post_n(rig, poster, 1, 3);
+	client_expect_ack(poster, 4);
+	expect_n(c, 1, 3, NULL);
+	assert_int_equal(fake->n_run, 4);
+	assert_non_null(rig->loops[0].sched.profile.ops);
+	unbind(c, 1);
+	post_n(rig, poster, 4, 1);
+	client_expect_ack(poster, 5);
+	client_expect_silence(c);
+	assert_int_equal(fake->n_run, 5);
+	assert_null(rig->loops[0].sched.profile.ops); /* costs no more */
+	rig_check(rig);
+	client_free(c);
+	client_free(poster);
+}
+NEAR_AND_FAR(test_a_monitor_sees_what_the_holder_handles)
+
+/* It takes nothing in: it loses the oldest, and is told. */
+static void
+test_a_slow_monitor_slows_nobody(struct rig *rig, unsigned loop)
+{
+	struct fake *fake = fake_new(rig, 0, "news");
+	struct client *c = client_hello(rig, loop);
+	struct client *poster = client_hello(rig, 0);
+
+	subscribe(c, &(struct sub){1, 1, "drop-oldest", 3, MONITOR},
+		EVD_STATUS_OK);
+	post_n(rig, poster, 0, 1);
+	post_n(rig, poster, 1, 20);
+	client_expect_ack(poster, 21);
+	assert_int_equal(fake->n_run, 21);
+	expect_n(c, 0, 1, NULL);
+	client_settle(c, 1, 1);
+	assert_non_null(client_next(c));
+	assert_int_equal(c->frame->notice->gap->count, 17);
+	expect_n(c, 18, 1, NULL);
+	rig_check(rig);
+	client_free(c);
+	client_free(poster);
+}
+NEAR_AND_FAR(test_a_slow_monitor_slows_nobody)
+
+/* Who may see the alias but not manage it sees no payloads. */
+static void
+test_a_monitor_without_rights_sees_no_payload(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c, *poster = client_hello(rig, 1);
+
+	fake_new(rig, 0, "news");
+	c = client_hello(rig, 0);
+	rig_become(rig, 0, 12345, 12345);
+	subscribe(c, &(struct sub){1, 0, NULL, 0, MONITOR}, EVD_STATUS_OK);
+	client_post_size(poster, "news", "large", 10000);
+	assert_int_equal(
+		client_expect_delivery(c, 1, "large")->payload.len, 4096);
+	rig_become(rig, 0, 12345, 0);
+	unbind(c, 1);
+	subscribe(c, &(struct sub){2, 0, NULL, 0, MONITOR}, EVD_STATUS_OK);
+	client_post_size(poster, "news", "large", 10000);
+	assert_int_equal(client_expect_delivery(c, 2, "large")->payload.len, 0);
+	client_free(c);
+	client_free(poster);
+}
+
+static void
+test_what_nobody_holds_cannot_be_monitored(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0);
+
+	subscribe(
+		c, &(struct sub){1, 0, NULL, 0, MONITOR}, EVD_STATUS_NO_ALIAS);
+	fake_new(rig, 1, "news");
+	subscribe(c, &(struct sub){1, 0, "block", 5, MONITOR},
+		EVD_STATUS_INVALID);
+	client_free(c);
+}
+
 static void
 test_modes_do_not_mix(void **state)
 {
@@ -586,6 +680,10 @@ main(void)
 		TESTS(test_copies_expire_as_their_event_does),
 		TEST(test_a_files_alias_needs_no_subscriber),
 		TEST(test_all_are_told_what_the_alias_dropped),
+		TESTS(test_a_monitor_sees_what_the_holder_handles),
+		TESTS(test_a_slow_monitor_slows_nobody),
+		TEST(test_a_monitor_without_rights_sees_no_payload),
+		TEST(test_what_nobody_holds_cannot_be_monitored),
 		TEST(test_modes_do_not_mix),
 	};
 

@@ -346,7 +346,8 @@ test_sharing_is_no_matter_of_queues(void **state)
 	const char *text =
 		bind_as(a, SHARED, 1, QUEUE, EVD_STATUS_INVALID)->text;
 
-	assert_non_null(strstr(text, "neither queue nor replace"));
+	assert_non_null(
+		strstr(text, "only a bind of mode exclusive may queue"));
 	client_free(a);
 }
 
