@@ -121,6 +121,32 @@ delay_slots_none(struct delays *d)
 		delay_slots_shrink(d, CHUNKS_KEPT);
 }
 
+enum delay_fate
+delay_fate(const struct delays *d, uint64_t id)
+{
+	uint64_t generation = id >> (DELAY_SLOT_BITS + DELAY_SCHED_BITS);
+	uint32_t slot = delay_slot_of(id);
+	const struct delay *delay;
+
+	if (!generation || generation > d->last)
+		return DELAY_NEVER_WAS;
+	if (slot >= d->n_used || (slot & DELAY_INDEX_MASK) >= DELAY_CHUNK)
+		return DELAY_FORGOTTEN;
+	delay = delay_slot_at(d, slot);
+	if (delay->id == id)
+		return DELAY_PENDING;
+	if (delay->id || delay->owner != id)
+		return DELAY_FORGOTTEN;
+	switch (delay->timer.b) {
+	case DELAY_FIRED:
+		return DELAY_HAS_FIRED;
+	case DELAY_CANCELLED:
+		return DELAY_WAS_CANCELLED;
+	default:
+		return DELAY_FORGOTTEN;
+	}
+}
+
 struct delay *
 delays_next(struct delays *d, uint64_t after)
 {

@@ -368,10 +368,23 @@ delay_set(struct sched *s, struct session *owner, const struct delay_init *init,
 
 /* ---- taking back -------------------------------------------------------- */
 
+/* Its slot tells what has become of it, until it is another's. */
+static void
+ended(struct sched *s, struct delay *delay, enum delay_flag how)
+{
+	uint64_t id = delay->id;
+
+	delay_free(s, delay);
+	if (delay_slot_of(id) >= s->delays.n_used)
+		return; /* the slot has gone as well */
+	delay->owner = id;
+	delay->timer.b = (uint8_t)how;
+}
+
 static void
 cancelled(struct sched *s, struct delay *delay)
 {
-	delay_free(s, delay);
+	ended(s, delay, DELAY_CANCELLED);
 	s->counters.cancelled++;
 }
 
@@ -759,7 +772,7 @@ delay_fire(struct sched *s, struct timer *timer)
 	if (next)
 		arm(s, delay, next);
 	else if (m)
-		delay_free(s, delay);
+		ended(s, delay, DELAY_FIRED);
 	else
 		cancelled(s, delay);
 	if (!m)

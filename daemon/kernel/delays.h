@@ -43,6 +43,9 @@ enum delay_flag {
 	DELAY_BY_ALIAS = 16, /* its name counts for its alias, not its owner */
 	DELAY_LISTED = 32,   /* is in session.delays of its owner */
 	DELAY_URGENT = 64,   /* its events are MSG_URGENT */
+	/* Of a free slot, whose `owner` is the id that was: */
+	DELAY_FIRED = 128,
+	DELAY_CANCELLED = 129,
 };
 
 enum {
@@ -192,6 +195,16 @@ uint64_t delay_due_in(struct sched *s, uint64_t wait_ns);
 /* All by id are for the scheduler that holds it, see delay_sched(). */
 int delay_cancel(struct sched *s, uint64_t id);
 struct delay *delay_find(struct delays *d, uint64_t id);
+/* What has become of the delay @id, as far as is still known: a slot tells of
+ * the last that was in it. */
+enum delay_fate {
+	DELAY_PENDING,
+	DELAY_HAS_FIRED,
+	DELAY_WAS_CANCELLED,
+	DELAY_FORGOTTEN, /* fired or cancelled, or no id that was given */
+	DELAY_NEVER_WAS,
+};
+enum delay_fate delay_fate(const struct delays *d, uint64_t id);
 /* Session that set it; 0: none, or no such timer. */
 uint64_t delay_owner(struct sched *s, uint64_t id);
 

@@ -24,7 +24,8 @@ struct which {
 	char name[DELAY_NAME_MAX + 1];
 	bool all;
 	struct delay_change change;
-	uint64_t n; /* that were found */
+	uint64_t n;           /* that were found */
+	enum delay_fate fate; /* of the timer, if it was not */
 	union {
 		Eventd__V1__Cancelled cancelled;
 		Eventd__V1__Adjusted adjusted;
@@ -99,6 +100,14 @@ find_by_name(const struct gather *g, struct sched *s)
 			    size);
 }
 
+static const char *const fates[] = {
+	[DELAY_PENDING] = "it cannot be changed", /* it is found */
+	[DELAY_HAS_FIRED] = "it has fired",
+	[DELAY_WAS_CANCELLED] = "it was cancelled",
+	[DELAY_FORGOTTEN] = "it has fired, was cancelled, or never was",
+	[DELAY_NEVER_WAS] = "there has been none",
+};
+
 static void
 which_not_found(struct gather *g)
 {
@@ -106,10 +115,8 @@ which_not_found(struct gather *g)
 
 	g->status = EVD_STATUS_NOT_FOUND;
 	if (w->timer)
-		snprintf(g->text, sizeof(g->text),
-			"no timer %" PRIu64
-			": it has fired, was cancelled, or never was",
-			w->timer);
+		snprintf(g->text, sizeof(g->text), "no timer %" PRIu64 ": %s",
+			w->timer, fates[w->fate]);
 	else
 		snprintf(g->text, sizeof(g->text),
 			"no timer '%s' of '%s': it has fired, was cancelled, "
@@ -165,6 +172,7 @@ cancel_visit(struct gather *g, struct sched *s)
 	uint64_t id;
 
 	if (w->timer) {
+		w->fate = delay_fate(&s->delays, w->timer);
 		if (verb_timer_may_change(g, s, w->timer))
 			w->n += delay_cancel(s, w->timer) == 0;
 		return false;
@@ -220,8 +228,10 @@ adjust_visit(struct gather *g, struct sched *s)
 		return false;
 	if (id)
 		r = delay_adjust(s, id, &w->change);
-	if (r == DELAY_E_FIRED)
+	if (r == DELAY_E_FIRED) {
+		w->fate = delay_fate(&s->delays, w->timer);
 		return !w->timer;
+	}
 	w->n++;
 	if (r == DELAY_E_CALENDAR) {
 		g->status = EVD_STATUS_INVALID;

@@ -63,6 +63,19 @@ class Names(TestCase):
         self.wait_for_ticks("x")
         self.ctl("cancel", "ticks", "--name", "n", code=68)
 
+    def test_who_comes_too_late_is_told_why(self):  # B40
+        stays = self.object("delay", "ticks", "tick", "--in", "1h")
+        fires = self.object("delay", "ticks", "tick", "f", "--in", "1ms")
+        self.wait_for_ticks("f")
+        self.ctl("cancel", fires["timer"], code=68)
+        self.told(": it has fired (")
+        gone = self.object("delay", "ticks", "tick", "--in", "1h")
+        self.ctl("cancel", gone["timer"])
+        self.ctl("cancel", gone["timer"], code=68)
+        self.told("it was cancelled")
+        self.ctl("cancel", str(int(stays["timer"]) + (1 << 40)), code=68)
+        self.told("there has been none")
+
     def test_many_clients_replace_each_other(self):
         for i in range(30):
             self.ctl("delay", "ticks", "tick", str(i), "--in", "1h",
