@@ -220,11 +220,12 @@ sandbox_shift(lua_State *L)
 static int
 is_less(lua_State *L)
 {
+	lua_watch_check(L);
 	lua_pushboolean(L, lua_compare(L, 1, 2, LUA_OPLT));
 	return 1;
 }
 
-/* A hook runs when a function is called: a long sort gets one to call. */
+/* A sort that Lua does alone cannot be stopped: a long one asks in between. */
 static int
 sandbox_sort(lua_State *L)
 {
