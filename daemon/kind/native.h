@@ -106,6 +106,7 @@ int native_spawn(struct evd_ctx *ctx, const struct evd_spawn_args *args,
 void native_exit(struct evd_ctx *ctx, const char *text);
 int native_stop_child(struct evd_ctx *ctx, uint64_t session);
 uint64_t native_parent(struct evd_ctx *ctx);
+size_t native_children(struct evd_ctx *ctx, uint64_t *sessions, size_t n);
 uint32_t native_attempt(struct evd_ctx *ctx);
 /* native_manage.c */
 int native_queue(

@@ -125,6 +125,8 @@ AWAY(int, spawn,
 AWAY_VOID(exit, (struct evd_ctx * ctx, const char *text), (ctx, text))
 AWAY(int, stop_child, (struct evd_ctx * ctx, uint64_t session), (ctx, session))
 AWAY(uint64_t, parent, (struct evd_ctx * ctx), (ctx))
+AWAY(size_t, children, (struct evd_ctx * ctx, uint64_t *sessions, size_t n),
+	(ctx, sessions, n))
 AWAY(int, queue,
 	(struct evd_ctx * ctx, unsigned op, const struct evd_queue_args *args),
 	(ctx, op, args))
@@ -247,6 +249,7 @@ const struct evd_host native_host_away = {
 	.exit = away_exit,
 	.stop_child = away_stop_child,
 	.parent = away_parent,
+	.children = away_children,
 	.attempt = away_attempt,
 	.queue = away_queue,
 	.dead = away_dead,
@@ -260,6 +263,6 @@ const struct evd_host native_host_away = {
 	.await_event = away_await_event,
 };
 
-_Static_assert(offsetof(struct evd_host, await_event) + sizeof(void *) ==
+_Static_assert(offsetof(struct evd_host, children) + sizeof(void *) ==
 		       sizeof(struct evd_host),
 	"a new function of the host needs its place above");

@@ -563,6 +563,7 @@ const struct evd_host native_host = {
 	.exit = native_exit,
 	.stop_child = native_stop_child,
 	.parent = native_parent,
+	.children = native_children,
 	.attempt = native_attempt,
 	.queue = native_queue,
 	.dead = native_dead,

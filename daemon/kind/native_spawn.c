@@ -162,6 +162,22 @@ native_parent(struct evd_ctx *ctx)
 	return kin ? kin->parent : 0;
 }
 
+size_t
+native_children(struct evd_ctx *ctx, uint64_t *sessions, size_t n)
+{
+	const struct kin *kin = session_of(ctx)->kin;
+	size_t i = 0;
+
+	if (!kin)
+		return 0;
+	LIST_FOREACH (node, &kin->children) {
+		if (i == n)
+			break;
+		sessions[i++] = container_of(node, struct child, link)->id;
+	}
+	return kin->n_children;
+}
+
 uint32_t
 native_attempt(struct evd_ctx *ctx)
 {

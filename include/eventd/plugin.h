@@ -326,6 +326,7 @@ struct evd_host {
 		struct evd_message *reply);
 	int (*await_event)(struct evd_ctx *ctx,
 		const struct evd_await_args *args, struct evd_message *event);
+	size_t (*children)(struct evd_ctx *ctx, uint64_t *sessions, size_t n);
 };
 
 /* Its first member, so that the inline functions reach the host. */
@@ -713,6 +714,14 @@ static inline uint64_t
 evd_ctx_parent(struct evd_ctx *ctx)
 {
 	return EVD_HOST(ctx)->parent(ctx);
+}
+
+/* The first @n of those that it has spawned and that have not ended, in that
+ * order. Returns how many there are. */
+static inline size_t
+evd_ctx_children(struct evd_ctx *ctx, uint64_t *sessions, size_t n)
+{
+	return EVD_HOST(ctx)->children(ctx, sessions, n);
 }
 
 /* How often the event being handled has been tried, this time included; 0: no

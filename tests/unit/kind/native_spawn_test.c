@@ -59,6 +59,24 @@ test_a_plugin_spawns_a_script(void **state)
 }
 
 static void
+test_children_are_listed_in_order(void **state)
+{
+	struct rig *rig = *state;
+
+	start(rig);
+	rig_expect(rig, "a", "children", "", "0");
+	rig_call(rig, "a", "spawn", "b");
+	rig_expect(rig, "a", "children", "", "10");
+	rig_call(rig, "a", "spawn", "c");
+	rig_expect(rig, "a", "children", "", "21");
+	rig_call(rig, "a", "spawn", "d"); /* the third is not in the list */
+	rig_expect(rig, "a", "children", "", "30");
+	rig_call(rig, "a", "stop", "");
+	rig_turn(rig);
+	rig_expect(rig, "a", "children", "", "20");
+}
+
+static void
 test_a_childs_alias_may_be_taken(void **state)
 {
 	struct rig *rig = *state;
@@ -175,6 +193,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_plugin_spawns_itself),
 		TEST(test_a_plugin_spawns_a_script),
+		TEST(test_children_are_listed_in_order),
 		TEST(test_a_childs_alias_may_be_taken),
 		TEST(test_wrong_arguments_are_refused),
 		TEST(test_exit_and_failure_are_told),

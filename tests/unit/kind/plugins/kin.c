@@ -81,6 +81,17 @@ on_stop(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	return answer(ctx, m, evd_ctx_stop_child(ctx, last));
 }
 
+/* How many there are, and whether the second is the last that it spawned. */
+static int
+on_children(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	uint64_t some[2] = {0};
+	size_t n = evd_ctx_children(ctx, some, 2);
+
+	(void)state;
+	return answer(ctx, m, (int64_t)n * 10 + (n && some[1] == last));
+}
+
 static int
 on_parent(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 {
@@ -140,6 +151,7 @@ static const struct evd_handler handlers[] = {
 	{"wrong", on_wrong},
 	{"stop", on_stop},
 	{"parent", on_parent},
+	{"children", on_children},
 	{"param", on_param},
 	{"attempt", on_attempt},
 	{"exit", on_leave},
