@@ -13,6 +13,7 @@
 #include "kernel/dead.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
+#include "kernel/note.h"
 #include "kernel/queue.h"
 #include "kernel/tap.h"
 
@@ -144,11 +145,7 @@ sched_tell(struct sched *s, uint64_t to, uint64_t seq, uint32_t size,
 			poster->ops->settled(poster, seq, size, status, text);
 		return;
 	}
-	note = msg_new(
-		&s->pool, &(struct msg_init){.event = "",
-				  .event_static = true,
-				  .data = text,
-				  .size = text ? (uint32_t)strlen(text) : 0});
+	note = note_new(s, text);
 	if (!note) {
 		log_err("kernel.no-memory", "what=settle seq=%" PRIu64, seq);
 		return;
@@ -784,6 +781,7 @@ sched_deinit(struct sched *s)
 			drop_staged(s, m);
 	}
 	drop_inbox(s);
+	notes_deinit(s);
 	calls_deinit(&s->calls);
 	msg_pool_deinit(&s->pool);
 	epoch_offline(&s->reader);

@@ -111,7 +111,9 @@ struct sched {
 	uint32_t n_away;   /* sessions that have or had an executor */
 	bool closing;      /* sched_deinit() runs: no new sessions */
 	struct msg_queue outbox[KERNEL_LOOPS_MAX];
-	uint64_t outbox_set;      /* bit i: outbox[i] holds something */
+	uint64_t outbox_set;     /* bit i: outbox[i] holds something */
+	struct msg_queue spares; /* see note.h */
+	uint32_t n_spares;
 	struct journal *journals; /* that have news for the store */
 	struct epoch_reader reader;
 	_Alignas(64) _Atomic(struct msg *) inbox; /* newest batch first */

@@ -598,6 +598,31 @@ test_a_deadline_that_finds_no_memory_is_tried_again(void **state)
 	fixture_run(f);
 }
 
+static void
+test_a_poster_elsewhere_is_told_without_memory(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *from = fake_new(f, 0, NULL), *to = fake_new(f, 1, NULL);
+
+#ifdef NDEBUG
+	skip(); /* fault points are compiled out */
+#endif
+	to->on_run = fake_wait;
+	fixture_post_ack(from, to, "a", 1, MSG_LEVEL_HANDLED, 0);
+	fixture_run(f);
+	fake_done(to, 0);
+	fixture_run(f);
+	assert_string_equal(fake_trace(from), "settled1=ok");
+	fixture_post_ack(from, to, "b", 2, MSG_LEVEL_HANDLED, 0);
+	fixture_run(f);
+	fault_arm("msg_new", 1);
+	fake_done(to, 0);
+	fault_arm("msg_new", 0);
+	assert_int_equal(f->scheds[1].n_spares, 0); /* it was needed */
+	fixture_run(f);
+	assert_string_equal(fake_trace(from), "settled2=ok");
+}
+
 int
 main(void)
 {
@@ -631,6 +656,7 @@ main(void)
 		TWO(test_a_batch_wakes_a_sleeper_once),
 		TWO(test_tasks_run_once_on_their_scheduler),
 		ONE(test_a_deadline_that_finds_no_memory_is_tried_again),
+		TWO(test_a_poster_elsewhere_is_told_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
