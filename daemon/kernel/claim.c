@@ -218,10 +218,12 @@ claim_release(struct session *s, struct alias *a)
 	return r;
 }
 
-/* The holder, @s, makes room for the first in line. */
+/* The holder, @s, makes room for the first in line. It may end of it. */
 static void
 yield_alias(struct session *s, struct alias *a)
 {
+	struct kernel *k = home_of(s)->kernel;
+	uint64_t id = s->id;
 	struct aliases *t = aliases_of(s);
 	struct alias *kept = alias_ref(t, a->name, a->size);
 
@@ -231,7 +233,8 @@ yield_alias(struct session *s, struct alias *a)
 	}
 	claim_release(s, a);
 	tell(s, kept, false, atomic_load(&kept->holder));
-	idle_look(s);
+	if (session_find(k, id) == s)
+		idle_look(s);
 	alias_unref(t, kept);
 }
 
@@ -269,7 +272,8 @@ on_granted(struct sched *sched, struct sched_task *task)
 	s->ties->n_claims--;
 	chain_add(s, a);
 	tell(s, a, true, s->id);
-	if (is_pressed(&sched->kernel->aliases, a))
+	if (session_find(sched->kernel, claim->session) == s &&
+		is_pressed(&sched->kernel->aliases, a))
 		yield_alias(s, a);
 	claim_free(claim);
 }
