@@ -515,8 +515,8 @@ envelope_encode_frame(const struct envelope *e, uint8_t *out)
 }
 
 size_t
-envelope_encode_shared(uint64_t to, uint8_t attempt, const uint8_t *rest,
-	size_t rest_size, uint8_t *out)
+envelope_encode_shared_head(
+	uint64_t to, uint8_t attempt, size_t rest_size, uint8_t *out)
 {
 	size_t size = (to ? 1 + varint_size(to) : 0) +
 		      (attempt ? 1 + varint_size(attempt) : 0) + rest_size;
@@ -533,6 +533,15 @@ envelope_encode_shared(uint64_t to, uint8_t attempt, const uint8_t *rest,
 		*p++ = F_ATTEMPT << 3 | WIRE_VARINT;
 		p += varint_put(p, attempt);
 	}
-	memcpy(p, rest, rest_size);
-	return (size_t)(p - out) + rest_size;
+	return (size_t)(p - out);
+}
+
+size_t
+envelope_encode_shared(uint64_t to, uint8_t attempt, const uint8_t *rest,
+	size_t rest_size, uint8_t *out)
+{
+	size_t n = envelope_encode_shared_head(to, attempt, rest_size, out);
+
+	memcpy(out + n, rest, rest_size);
+	return n + rest_size;
 }

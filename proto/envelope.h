@@ -75,6 +75,9 @@ size_t envelope_encode_frame(const struct envelope *e, uint8_t *out);
  * same event for many. @attempt is put in if it is not 0. @out has @rest_size +
  * ENVELOPE_SHARED_ROOM bytes. */
 enum { ENVELOPE_SHARED_ROOM = 32 };
+/* What stands before @rest; @out has ENVELOPE_SHARED_ROOM bytes. */
+size_t envelope_encode_shared_head(
+	uint64_t to, uint8_t attempt, size_t rest_size, uint8_t *out);
 size_t envelope_encode_shared(uint64_t to, uint8_t attempt, const uint8_t *rest,
 	size_t rest_size, uint8_t *out);
 

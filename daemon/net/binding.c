@@ -63,12 +63,31 @@ static void
 write_shared(struct binding *b, const struct msg *m)
 {
 	const struct msg_body *body = msg_body(m);
-	uint8_t *out = conn_room(b->conn, body->size + ENVELOPE_SHARED_ROOM);
+	uint8_t head[ENVELOPE_SHARED_ROOM], *out;
 
+	if (body->size >= CONN_LARGE) {
+		size_t n = envelope_encode_shared_head(
+			b->number, m->attempt, body->size, head);
+
+		conn_write_large(b->conn, head, n, body->bytes, body->size);
+		return;
+	}
+	out = conn_room(b->conn, body->size + ENVELOPE_SHARED_ROOM);
 	if (out)
 		conn_wrote(
 			b->conn, envelope_encode_shared(b->number, m->attempt,
 					 body->bytes, body->size, out));
+}
+
+/* What many get is not copied to each that is slow: a large one waits for its
+ * turn at the socket. */
+static bool
+has_to_wait(struct conn *c, const struct msg *m)
+{
+	if (!(m->flags & MSG_SHARED) || msg_body(m)->size < CONN_LARGE ||
+		!outbuf_size(&c->out))
+		return false;
+	return c->large_waits = true;
 }
 
 static void
@@ -104,7 +123,7 @@ deliver(struct binding *b, const struct msg *m)
 {
 	uint64_t handle = 0;
 
-	if (!conn_takes_deliveries(b->conn))
+	if (!conn_takes_deliveries(b->conn) || has_to_wait(b->conn, m))
 		return false;
 	if (msg_call(m)) {
 		handle = inbound_add(

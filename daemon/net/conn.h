@@ -68,6 +68,7 @@ enum {
 	CONN_OUT_HIGH = 256 * 1024, /* unsent: no more is read or delivered */
 	CONN_OUT_LOW = 64 * 1024,   /* ... until it is down to this */
 	CONN_OUT_MAX = 64 << 20,    /* unsent: the connection is given up */
+	CONN_LARGE = 16 * 1024, /* written from where it lies */
 	CONN_REFS_MAX = 65536,
 	CONN_BINDINGS_MAX = 4096,
 	CONN_NAME_MAX = 64,
@@ -101,6 +102,7 @@ struct conn {
 	uint8_t state;     /* enum conn_state */
 	uint8_t events;    /* what poll waits for */
 	bool input_paused; /* see must_pause() */
+	bool large_waits;  /* a large delivery, for all output to be sent */
 	bool greeted;      /* its hello has come */
 	struct outbuf out;
 	uint8_t *in; /* an incomplete frame, or what waits while paused */
@@ -184,6 +186,10 @@ conn_takes_deliveries(const struct conn *c)
 	return c->state == CONN_OPEN && outbuf_size(&c->out) <= CONN_OUT_HIGH;
 }
 void conn_wrote(struct conn *c, size_t size);
+/* Nothing is unsent: write @head and @data, which are borrowed, and keep what
+ * the socket does not take. */
+void conn_write_large(struct conn *c, const uint8_t *head, size_t head_size,
+	const uint8_t *data, size_t size);
 void conn_send_message(
 	struct conn *c, unsigned field, const ProtobufCMessage *message);
 void conn_send_failure(

@@ -39,6 +39,38 @@ conn_wrote(struct conn *c, size_t size)
 	loop_defer(c->loop, &c->flush);
 }
 
+/* The part of @data from @from on. */
+static void
+keep(struct conn *c, const uint8_t *data, size_t size, size_t from)
+{
+	uint8_t *out = from < size ? conn_room(c, size - from) : NULL;
+
+	if (!out)
+		return;
+	memcpy(out, data + from, size - from);
+	conn_wrote(c, size - from);
+}
+
+void
+conn_write_large(struct conn *c, const uint8_t *head, size_t head_size,
+	const uint8_t *data, size_t size)
+{
+	struct iovec parts[] = {
+		{.iov_base = (void *)(uintptr_t)head, .iov_len = head_size},
+		{.iov_base = (void *)(uintptr_t)data, .iov_len = size},
+	};
+	struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2};
+	ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	size_t sent = n > 0 ? (size_t)n : 0;
+
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		conn_close(c, strerror(errno));
+		return;
+	}
+	keep(c, head, head_size, sent);
+	keep(c, data, size, sent > head_size ? sent - head_size : 0);
+}
+
 void
 conn_send_message(
 	struct conn *c, unsigned field, const ProtobufCMessage *message)
@@ -217,6 +249,10 @@ conn_flush(struct conn *c)
 	}
 	pace_input(c);
 	conn_update_poll(c);
+	if (c->large_waits && !outbuf_size(&c->out)) {
+		c->large_waits = false;
+		bindings_wake(c);
+	}
 	if (was_high && outbuf_size(&c->out) <= CONN_OUT_LOW) {
 		session_wake(c->session);
 		bindings_wake(c);

@@ -222,6 +222,34 @@ test_the_bytes_are_stored_once(void **state)
 	client_free(poster);
 }
 
+/* B14: who does not read holds no copies but for the rest of one. */
+static void
+test_who_does_not_read_holds_no_large_copies(struct rig *rig, unsigned loop)
+{
+	enum { N = 20, SIZE = 65536 };
+	struct client *c = subscriber(rig, loop, 100, "drop-newest", 100);
+	const struct conn *conn = rig_conn(rig, loop);
+	struct client *poster = client_hello(rig, 0);
+
+	for (int i = 0; i < N; i++)
+		client_post_size(poster, "news", "large", SIZE);
+	client_expect_ack(poster, N);
+	rig_run(rig);
+	assert_true(outbuf_size(&conn->out) <= SIZE + 1024);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(
+			client_expect_delivery(c, 1, "large")->payload.len,
+			SIZE);
+		client_settle(c, 1, (uint64_t)i + 1);
+	}
+	assert_int_equal(outbuf_size(&conn->out), 0);
+	rig_run(rig);
+	rig_check(rig);
+	client_free(c);
+	client_free(poster);
+}
+NEAR_AND_FAR(test_who_does_not_read_holds_no_large_copies)
+
 static void
 test_headers_and_priority_come_along(struct rig *rig, unsigned loop)
 {
@@ -668,6 +696,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_all_get_all_in_order),
 		TEST(test_the_bytes_are_stored_once),
+		TESTS(test_who_does_not_read_holds_no_large_copies),
 		TESTS(test_headers_and_priority_come_along),
 		TEST(test_a_call_is_answered_that_nobody_answers),
 		TESTS(test_the_slow_lose_the_oldest),
