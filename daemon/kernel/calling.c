@@ -1,6 +1,7 @@
 /* Calls of sessions: asking, sleeping, the reply's way back and the deadline.
  * The home's thread of each party. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "kernel/away.h"
@@ -34,14 +35,13 @@ deadline(struct sched *sched, uint64_t ms)
 	return ns < UINT64_MAX - now ? now + ns : UINT64_MAX;
 }
 
-int
-session_call(struct session *s, struct msg *m, uint64_t token,
-	uint32_t timeout_ms, uint64_t *id)
+/* A pending call until *@due_ns, of @m unless that is NULL. */
+static inline __attribute__((always_inline)) int
+add_call(struct session *s, const struct msg *m, uint64_t token,
+	uint32_t timeout_ms, struct call **out, uint64_t *due_ns)
 {
 	struct sched *sched = home_of(s);
 	struct call *call;
-	uint64_t call_id, due_ns;
-	int r;
 
 	if (s->n_calls >= sched->kernel->limits.max_calls)
 		return SCHED_E_LIMIT;
@@ -51,12 +51,27 @@ session_call(struct session *s, struct msg *m, uint64_t token,
 	call->session = s->id;
 	call->token = token;
 	call->timer.type = TIMER_CALL;
-	call_id = call->id;
-	due_ns = deadline(sched, timeout_ms);
-	if (m && msg_deadline_ns(m) && msg_deadline_ns(m) < due_ns)
-		due_ns = msg_deadline_ns(m);
-	timers_add(&sched->timers, &call->timer, due_ns);
+	*due_ns = deadline(sched, timeout_ms);
+	if (m && msg_deadline_ns(m) && msg_deadline_ns(m) < *due_ns)
+		*due_ns = msg_deadline_ns(m);
+	timers_add(&sched->timers, &call->timer, *due_ns);
 	s->n_calls++;
+	*out = call;
+	return 0;
+}
+
+int
+session_call(struct session *s, struct msg *m, uint64_t token,
+	uint32_t timeout_ms, uint64_t *id)
+{
+	struct sched *sched = home_of(s);
+	struct call *call;
+	uint64_t call_id, due_ns;
+	int r = add_call(s, m, token, timeout_ms, &call, &due_ns);
+
+	if (r)
+		return r;
+	call_id = call->id;
 	if (m && due_ns <= sched->now_ns) {
 		/* there is no time left to ask */
 		msg_end(sched, NULL, m, MSG_END_REFUSED, EVD_STATUS_TIMEOUT,
@@ -76,6 +91,43 @@ session_call(struct session *s, struct msg *m, uint64_t token,
 	if (id)
 		*id = call_id;
 	return 0;
+}
+
+int
+session_post(struct session *s, struct msg *m, enum msg_level level,
+	uint64_t token, uint32_t timeout_ms, uint64_t *id)
+{
+	struct sched *sched = home_of(s);
+	struct call *call;
+	uint64_t due_ns;
+	int r = add_call(s, m, token, timeout_ms, &call, &due_ns);
+
+	if (r)
+		return r;
+	if (id)
+		*id = call->id;
+	call->to = m->to;
+	m->flags |= MSG_ACK;
+	m->from = s->id;
+	msg_wide(m)->deadline_ns = 0;
+	msg_wide(m)->level = level;
+	msg_wide(m)->seq = call->id;
+	if (due_ns <= sched->now_ns) {
+		/* there is no time left to wait */
+		msg_end(sched, NULL, m, MSG_END_REFUSED, EVD_STATUS_TIMEOUT,
+			NULL);
+		return 0;
+	}
+	return sched_post(sched, m);
+}
+
+void
+session_settled(struct session *s, uint64_t seq, uint32_t size, int status,
+	const char *text)
+{
+	(void)size;
+	sched_reply(home_of(s), seq, status, text,
+		text ? (uint32_t)strlen(text) : 0);
 }
 
 int

@@ -305,6 +305,15 @@ void session_fail(struct session *s, const char *format, ...)
  * deadline. 0, or as sched_post(): then reply() is not called. */
 int session_call(struct session *s, struct msg *m, uint64_t token,
 	uint32_t timeout_ms, uint64_t *call);
+/* Post @m, which asks for no reply, and have ops.reply(@token) called once when
+ * it has reached @level or has failed; times as above. It has an extra if
+ * @level is MSG_LEVEL_DURABLE. Consumes @m unless SCHED_E_LIMIT or -ENOMEM is
+ * returned: then reply() is not called. session_settled() is the ops.settled()
+ * of kinds that do this. */
+int session_post(struct session *s, struct msg *m, enum msg_level level,
+	uint64_t token, uint32_t timeout_ms, uint64_t *call);
+void session_settled(struct session *s, uint64_t seq, uint32_t size, int status,
+	const char *text);
 /* ops.reply(@token) with EVD_STATUS_TIMEOUT after @ms. */
 int session_sleep(
 	struct session *s, uint64_t token, uint64_t ms, uint64_t *call);

@@ -257,14 +257,6 @@ lua_awaited(struct session *s, struct await *a, struct msg *m)
 	go_on(ls, NULL);
 }
 
-/* Nothing is posted with MSG_ACK. */
-static void
-lua_settled(struct session *s, uint64_t seq, uint32_t size, int status,
-	const char *text)
-{
-	(void)s, (void)seq, (void)size, (void)status, (void)text;
-}
-
 /* Who waits is told to end: every further wait of it is an error. */
 static void
 end_one(struct lua_session *ls, bool crashed)
@@ -359,7 +351,7 @@ const struct session_ops kind_lua = {
 	.start = lua_start,
 	.run = lua_run,
 	.reply = lua_reply,
-	.settled = lua_settled,
+	.settled = session_settled,
 	.stop = lua_stop,
 	.memory = lua_memory,
 	.owes = lua_owes,

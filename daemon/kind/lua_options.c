@@ -1,6 +1,7 @@
 /* The table of options that functions which send take as their last argument:
  * { headers = {NAME = VALUE}, priority = "urgent", ttl = SECONDS, key = KEY,
- * timeout = SECONDS, reply = EVENT, n = NUMBER, call = TOKEN }. */
+ * timeout = SECONDS, reply = EVENT, n = NUMBER, call = TOKEN, wait = LEVEL }.
+ */
 #include <string.h>
 
 #include "base/clock.h"
@@ -116,6 +117,29 @@ take_call(lua_State *L, struct lua_options *o)
 	o->call = (uint64_t)lua_tointeger(L, -1);
 }
 
+static void
+take_wait(lua_State *L, struct lua_options *o)
+{
+	static const char *const levels[] = {
+		[MSG_LEVEL_ACCEPTED] = "accepted",
+		[MSG_LEVEL_DURABLE] = "durable",
+		[MSG_LEVEL_DELIVERED] = "delivered",
+		[MSG_LEVEL_HANDLED] = "handled",
+	};
+	const char *word =
+		lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+
+	for (uint8_t i = 0; i <= MSG_LEVEL_HANDLED; i++) {
+		if (strcmp(word, levels[i]) != 0)
+			continue;
+		o->level = i;
+		o->waits = true;
+		return;
+	}
+	luaL_error(L, "wait is \"accepted\", \"durable\", \"delivered\" or "
+		      "\"handled\"");
+}
+
 static const struct {
 	const char *name;
 	unsigned bit;
@@ -129,6 +153,7 @@ static const struct {
 	{"reply", LUA_OPT_REPLY, take_reply},
 	{"n", LUA_OPT_N, take_n},
 	{"call", LUA_OPT_CALL, take_call},
+	{"wait", LUA_OPT_WAIT, take_wait},
 };
 
 /* The value is on top, its name below. */
@@ -186,7 +211,8 @@ lua_check_event(lua_State *L, int event, int data, const struct lua_options *o)
 	struct msg_init init = {
 		.headers = o->headers,
 		.headers_size = o->headers_size,
-		.extra = o->ttl_ns || o->key_size,
+		.extra = o->ttl_ns || o->key_size ||
+			 o->level == MSG_LEVEL_DURABLE,
 	};
 	struct msg *m = lua_check_init(L, event, data, &init);
 

@@ -13,80 +13,6 @@
 #include "kind/lua_session.h"
 #include "proto/status.h"
 
-/* ---- posts ------------------------------------------------------------- */
-
-/* Consumes @m; argument @i said where to, 0: to oneself. */
-static int
-post(lua_State *L, struct msg *m, uint64_t to, int i)
-{
-	struct lua_session *ls = lua_session_of(L);
-	int r;
-
-	m->to = to;
-	m->from = ls->session->id;
-	r = sched_post(ls->sched, m);
-	if (r) {
-		lua_free_refused(L, m, i);
-		return lua_push_refusal(L, r, to, i);
-	}
-	lua_pushboolean(L, 1);
-	return 1;
-}
-
-/* The same of what needs no check but the payload, argument 3. */
-static int
-post_said(lua_State *L, const struct alias *alias,
-	const struct lua_said_event *event)
-{
-	struct lua_session *ls = lua_session_of(L);
-	char number[LUA_DATA_MAX];
-	size_t size;
-	const char *data = lua_check_data(L, 3, number, &size);
-	struct msg *m = msg_new(
-		&ls->sched->pool, &(struct msg_init){.event = event->text,
-					  .event_size = (uint8_t)event->size,
-					  .data = data,
-					  .size = (uint32_t)size,
-					  .plain = true});
-
-	if (!m)
-		return luaL_error(L, "not enough memory for an event");
-	return post(L, m,
-		atomic_load_explicit(&alias->holder, memory_order_acquire), 1);
-}
-
-/* eventd.post(to, event [, data [, options]]) */
-static int
-send_post(lua_State *L)
-{
-	const struct lua_said *said = &lua_session_of(L)->said;
-	const struct lua_said_event *event = lua_said_event(L, 2, said);
-	const struct alias *alias = lua_said_alias(L, 1, said);
-	struct lua_options o;
-	uint64_t to;
-
-	if (alias && event && lua_gettop(L) == 3)
-		return post_said(L, alias, event);
-	to = lua_check_to(L, 1);
-	if (lua_gettop(L) <= 3 || lua_isnil(L, 4))
-		return post(L, lua_check_msg(L, 2, 3), to, 1);
-	lua_check_options(L, 4, LUA_OPT_EVENT | LUA_OPT_KEY, &o);
-	return post(L, lua_check_event(L, 2, 3, &o), to, 1);
-}
-
-/* eventd.yield(event [, data [, options]]) */
-static int
-send_yield(lua_State *L)
-{
-	uint64_t self = lua_session_of(L)->session->id;
-	struct lua_options o;
-
-	if (lua_isnoneornil(L, 3))
-		return post(L, lua_check_msg(L, 1, 2), self, 1);
-	lua_check_options(L, 3, LUA_OPT_EVENT | LUA_OPT_KEY, &o);
-	return post(L, lua_check_event(L, 1, 2, &o), self, 1);
-}
-
 /* ---- calls ------------------------------------------------------------- */
 
 /* The answer, or nil, status word and text. Without any: the session stops,
@@ -135,6 +61,18 @@ call_and_wait(lua_State *L, struct msg *m, uint32_t timeout_ms)
 	return lua_wait(L, call_on);
 }
 
+static int
+begin_asked(struct lua_session *ls, struct msg *m, const struct lua_options *o,
+	struct lua_asked *asked)
+{
+	uint64_t token = (uintptr_t)asked | LUA_ASKED_TOKEN;
+
+	if (o->waits)
+		return session_post(ls->session, m, (enum msg_level)o->level,
+			token, o->timeout_ms, &asked->call);
+	return session_call(ls->session, m, token, o->timeout_ms, &asked->call);
+}
+
 /* The answer comes as the event that the options tell. */
 static int
 call_and_go_on(lua_State *L, struct msg *m, const struct lua_options *o)
@@ -147,9 +85,7 @@ call_and_go_on(lua_State *L, struct msg *m, const struct lua_options *o)
 	if (asked) {
 		asked->size = o->reply_size;
 		memcpy(asked->event, o->reply, o->reply_size + 1u);
-		r = session_call(ls->session, m,
-			(uintptr_t)asked | LUA_ASKED_TOKEN, o->timeout_ms,
-			&asked->call);
+		r = begin_asked(ls, m, o, asked);
 	}
 	if (r) {
 		free(asked);
@@ -238,6 +174,152 @@ lua_asked_reply(struct lua_session *ls, uint64_t token, const struct msg *reply)
 		ls->session, asked->call, asked->event, asked->size, reply);
 	asked_free(asked);
 	return true;
+}
+
+/* ---- posts ------------------------------------------------------------- */
+
+/* Consumes @m; argument @i said where to, 0: to oneself. */
+static int
+post(lua_State *L, struct msg *m, uint64_t to, int i)
+{
+	struct lua_session *ls = lua_session_of(L);
+	int r;
+
+	m->to = to;
+	m->from = ls->session->id;
+	r = sched_post(ls->sched, m);
+	if (r) {
+		lua_free_refused(L, m, i);
+		return lua_push_refusal(L, r, to, i);
+	}
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+/* The same of what needs no check but the payload, argument 3. */
+static int
+post_said(lua_State *L, const struct alias *alias,
+	const struct lua_said_event *event)
+{
+	struct lua_session *ls = lua_session_of(L);
+	char number[LUA_DATA_MAX];
+	size_t size;
+	const char *data = lua_check_data(L, 3, number, &size);
+	struct msg *m = msg_new(
+		&ls->sched->pool, &(struct msg_init){.event = event->text,
+					  .event_size = (uint8_t)event->size,
+					  .data = data,
+					  .size = (uint32_t)size,
+					  .plain = true});
+
+	if (!m)
+		return luaL_error(L, "not enough memory for an event");
+	return post(L, m,
+		atomic_load_explicit(&alias->holder, memory_order_acquire), 1);
+}
+
+/* True, or nil, status word and text. */
+static int
+post_on(lua_State *L, int status, lua_KContext context)
+{
+	const struct msg *reply = lua_session_of(L)->reply;
+	int r;
+
+	(void)status, (void)context;
+	r = reply ? (int)msg_status(reply) : EVD_STATUS_CANCELLED;
+	if (r)
+		return lua_push_failure(L, r,
+			reply && reply->size ? (const char *)reply->data
+					     : NULL);
+	lua_pushboolean(L, 1);
+	return 1;
+}
+
+static int
+post_and_wait(lua_State *L, struct msg *m, const struct lua_options *o)
+{
+	struct lua_session *ls = lua_session_of(L);
+	uint64_t to = m->to;
+	int r = session_post(ls->session, m, (enum msg_level)o->level,
+		++ls->last_token, o->timeout_ms, NULL);
+
+	if (r) {
+		msg_free(&ls->sched->pool, m);
+		return lua_push_refusal(L, r, to, 1);
+	}
+	ls->waits_for = ls->last_token;
+	return lua_wait(L, post_on);
+}
+
+/* With the option `wait`. */
+static int
+post_level(lua_State *L, uint64_t to, const struct lua_options *o)
+{
+	struct lua_session *ls = lua_session_of(L);
+	struct msg *m;
+
+	if (!o->reply) {
+		lua_check_wait(L, "eventd.post");
+		luaL_argcheck(L,
+			to != ls->session->id || o->level < MSG_LEVEL_DELIVERED,
+			1, "a session that waits for itself would for ever");
+	}
+	if (!o->reply && ls->cancelled)
+		return lua_push_failure(L, EVD_STATUS_CANCELLED, NULL);
+	m = lua_check_event(L, 2, 3, o);
+	m->to = to;
+	if (!to) {
+		lua_free_refused(L, m, 1);
+		return lua_push_refusal(L, SCHED_E_NO_SESSION, to, 1);
+	}
+	msg_wide(m)->deadline_ns = deadline(ls);
+	return o->reply ? call_and_go_on(L, m, o) : post_and_wait(L, m, o);
+}
+
+static void
+check_post_options(lua_State *L, struct lua_options *o)
+{
+	lua_check_options(L, 4,
+		LUA_OPT_EVENT | LUA_OPT_KEY | LUA_OPT_WAIT | LUA_OPT_TIMEOUT |
+			LUA_OPT_REPLY,
+		o);
+	if (!o->waits && (o->timeout_ms || o->reply))
+		luaL_error(L, "there is no option '%s' here without 'wait'",
+			o->reply ? "reply" : "timeout");
+}
+
+/* eventd.post(to, event [, data [, options]]) */
+static int
+send_post(lua_State *L)
+{
+	const struct lua_said *said = &lua_session_of(L)->said;
+	const struct lua_said_event *event = lua_said_event(L, 2, said);
+	const struct alias *alias = lua_said_alias(L, 1, said);
+	struct lua_options o;
+	uint64_t to;
+
+	if (alias && event && lua_gettop(L) == 3)
+		return post_said(L, alias, event);
+	to = lua_check_to(L, 1);
+	if (lua_gettop(L) <= 3 || lua_isnil(L, 4))
+		return post(L, lua_check_msg(L, 2, 3), to, 1);
+	check_post_options(L, &o);
+	if (o.waits)
+		return post_level(L, to, &o);
+	return post(L, lua_check_event(L, 2, 3, &o), to, 1);
+}
+
+/* eventd.yield(event [, data [, options]]) */
+static int
+send_yield(lua_State *L)
+{
+	uint64_t self = lua_session_of(L)->session->id;
+	struct lua_options o;
+
+	if (lua_isnoneornil(L, 3))
+		return post(L, lua_check_msg(L, 1, 2), self, 1);
+	lua_check_options(L, 3, LUA_OPT_EVENT | LUA_OPT_KEY, &o);
+	return post(L, lua_check_event(L, 1, 2, &o), self, 1);
 }
 
 /* ---- forward ----------------------------------------------------------- */

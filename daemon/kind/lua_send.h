@@ -22,6 +22,7 @@ enum lua_option {
 	LUA_OPT_REPLY = 32,
 	LUA_OPT_N = 64,
 	LUA_OPT_CALL = 128,
+	LUA_OPT_WAIT = 256,
 	LUA_OPT_EVENT = LUA_OPT_HEADERS | LUA_OPT_PRIORITY | LUA_OPT_TTL,
 };
 
@@ -32,7 +33,8 @@ struct lua_options {
 	uint32_t timeout_ms, n;
 	uint32_t headers_size;
 	uint8_t key_size, reply_size;
-	bool urgent;
+	uint8_t level; /* enum msg_level, if it waits */
+	bool urgent, waits;
 	uint8_t headers[ENVELOPE_HEADERS_MAX];
 };
 

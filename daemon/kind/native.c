@@ -425,14 +425,6 @@ native_reply(struct session *s, uint64_t token, struct msg *reply)
 	free(call);
 }
 
-/* Nothing is posted with MSG_ACK. */
-static void
-native_settled(struct session *s, uint64_t seq, uint32_t size, int status,
-	const char *text)
-{
-	(void)s, (void)seq, (void)size, (void)status, (void)text;
-}
-
 /* stop() frees what start() made, also after a failure: a handler that returns
  * an error has not lost its mind. One that has been given up may have. */
 static void
@@ -511,7 +503,7 @@ const struct session_ops kind_native = {
 	.start = native_start,
 	.run = native_run,
 	.reply = native_reply,
-	.settled = native_settled,
+	.settled = session_settled,
 	.stop = native_stop,
 	.memory = native_memory,
 	.cancelled = native_cancelled,

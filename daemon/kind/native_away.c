@@ -88,6 +88,10 @@ AWAY(int, ask,
 	(struct evd_ctx * ctx, const struct evd_send_args *args,
 		uint64_t *call),
 	(ctx, args, call))
+AWAY(int, post_level,
+	(struct evd_ctx * ctx, const struct evd_send_args *args,
+		uint64_t *call),
+	(ctx, args, call))
 AWAY(int, cancel_call, (struct evd_ctx * ctx, uint64_t call), (ctx, call))
 AWAY(int, forward, (struct evd_ctx * ctx, const struct evd_send_args *args),
 	(ctx, args))
@@ -165,6 +169,12 @@ away_await_event(struct evd_ctx *ctx, const struct evd_await_args *args,
 	struct evd_message *event)
 {
 	return native_host.await_event(ctx, args, event);
+}
+
+static int
+away_await_post(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	return native_host.await_post(ctx, args);
 }
 
 /* Those that touch nothing but the event and the plugin's own. */
@@ -261,8 +271,10 @@ const struct evd_host native_host_away = {
 	.sleep = away_sleep,
 	.await_call = away_await_call,
 	.await_event = away_await_event,
+	.post_level = away_post_level,
+	.await_post = away_await_post,
 };
 
-_Static_assert(offsetof(struct evd_host, children) + sizeof(void *) ==
+_Static_assert(offsetof(struct evd_host, await_post) + sizeof(void *) ==
 		       sizeof(struct evd_host),
 	"a new function of the host needs its place above");

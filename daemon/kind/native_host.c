@@ -575,4 +575,6 @@ const struct evd_host native_host = {
 	.sleep = native_sleep,
 	.await_call = native_await_call,
 	.await_event = native_await_event,
+	.post_level = native_post_level,
+	.await_post = native_await_post,
 };

@@ -103,7 +103,7 @@ make_with(struct native *n, const struct evd_send_args *args,
 	init.event_size = (uint8_t)strlen(args->event);
 	init.data = args->data;
 	init.size = (uint32_t)args->data_size;
-	init.extra = args->ttl_ms || args->key;
+	init.extra = args->ttl_ms || args->key || args->level == EVD_DURABLE;
 	*out = msg_new(&native_sched(n)->pool, &init);
 	if (!*out)
 		return -ENOMEM;
@@ -213,6 +213,50 @@ native_ask(
 	r = native_send_call(n, m, own.timeout_ms, own.reply_event, &id);
 	if (!r && call)
 		*call = id;
+	return r;
+}
+
+int
+native_post_of(struct native *n, const struct evd_send_args *args,
+	struct msg *m, uint64_t token, uint64_t *id)
+{
+	int r = SCHED_E_NO_SESSION;
+
+	if (args->level > EVD_HANDLED) {
+		msg_free(&native_sched(n)->pool, m);
+		return -EINVAL;
+	}
+	msg_wide(m)->deadline_ns = native_deadline(n);
+	if (m->to)
+		r = session_post(n->session, m, (enum msg_level)args->level,
+			token, args->timeout_ms, id);
+	return outcome(n, m, r);
+}
+
+int
+native_post_level(
+	struct evd_ctx *ctx, const struct evd_send_args *args, uint64_t *call)
+{
+	struct native *n = native_of(ctx);
+	struct native_call *told = NULL;
+	struct evd_send_args own;
+	struct msg *m;
+	int r = native_make(n, args, &own, &m);
+
+	if (r)
+		return r;
+	r = is_reply_event(own.reply_event) ? -ENOMEM : -EINVAL;
+	if (r == -ENOMEM)
+		told = native_call_new(n, own.reply_event);
+	if (!told) {
+		msg_free(&native_sched(n)->pool, m);
+		return r;
+	}
+	r = native_post_of(n, &own, m, (uintptr_t)told, &told->call);
+	if (r)
+		native_call_free(told);
+	else if (call)
+		*call = told->call;
 	return r;
 }
 

@@ -19,6 +19,11 @@ int native_make(struct native *n, const struct evd_send_args *args,
 int native_send(struct evd_ctx *ctx, const struct evd_send_args *args);
 int native_ask(
 	struct evd_ctx *ctx, const struct evd_send_args *args, uint64_t *call);
+/* Post @m, which it takes, with args->level; the outcome has @token. */
+int native_post_of(struct native *n, const struct evd_send_args *args,
+	struct msg *m, uint64_t token, uint64_t *id);
+int native_post_level(
+	struct evd_ctx *ctx, const struct evd_send_args *args, uint64_t *call);
 int native_cancel_call(struct evd_ctx *ctx, uint64_t call);
 int native_forward(struct evd_ctx *ctx, const struct evd_send_args *args);
 int native_gather(struct evd_ctx *ctx, const struct evd_send_args *args);

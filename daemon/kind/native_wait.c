@@ -190,6 +190,34 @@ native_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
 	return outcome(t);
 }
 
+/* ---- how far a post has come ------------------------------------------- */
+
+int
+native_await_post(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	struct native *n = native_of(ctx);
+	struct native_task *t;
+	struct evd_send_args own;
+	struct msg *m;
+	int r;
+
+	t = begin(n, &r);
+	if (!t)
+		return r;
+	r = native_make(n, args, &own, &m);
+	if (r)
+		return r;
+	if (m->to == n->session->id && own.level >= EVD_DELIVERED) {
+		msg_free(&native_sched(n)->pool, m);
+		return -EDEADLK;
+	}
+	r = native_post_of(n, &own, m, token_of(t), &t->call);
+	if (r)
+		return r;
+	wait(t);
+	return outcome(t);
+}
+
 /* ---- an event ---------------------------------------------------------- */
 
 static void

@@ -85,6 +85,7 @@ void native_wait_init(void);
 
 /* Of the host. */
 int native_sleep(struct evd_ctx *ctx, uint64_t ms);
+int native_await_post(struct evd_ctx *ctx, const struct evd_send_args *args);
 int native_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
 	struct evd_message *reply);
 int native_await_event(struct evd_ctx *ctx, const struct evd_await_args *args,

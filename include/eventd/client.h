@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <eventd/level.h>
 #include <eventd/time.h>
 
 #include <eventd/status.h>
@@ -49,14 +50,6 @@ enum {
 
 struct evd;       /* a handle */
 struct evd_event; /* something that happened: evd_next(), evd_call() */
-
-/* What the daemon's acknowledgement of a post stands for. */
-enum evd_level {
-	EVD_ACCEPTED = 0,  /* it is in the mailbox */
-	EVD_DURABLE = 1,   /* it is on disk and synced */
-	EVD_DELIVERED = 2, /* its handler or consumer has been given it */
-	EVD_HANDLED = 3,   /* its handler is done with it */
-};
 
 enum evd_event_type {
 	EVD_DELIVERY = 1,     /* an event for an alias we hold; maybe a call */

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "eventd/level.h"
 #include "eventd/time.h"
 
 #ifdef __cplusplus
@@ -148,6 +149,8 @@ struct evd_send_args {
 	size_t n_wanted;  /* good answers that are enough; 0: all */
 	/* of evd_ctx_forward(): */
 	uint64_t call; /* deferred; 0: of the event being handled */
+	/* of evd_ctx_post_level() and evd_await_post(): */
+	uint32_t level; /* enum evd_level */
 };
 
 /* One of the answers to evd_ctx_gather(). */
@@ -327,6 +330,10 @@ struct evd_host {
 	int (*await_event)(struct evd_ctx *ctx,
 		const struct evd_await_args *args, struct evd_message *event);
 	size_t (*children)(struct evd_ctx *ctx, uint64_t *sessions, size_t n);
+	int (*post_level)(struct evd_ctx *ctx, const struct evd_send_args *args,
+		uint64_t *call);
+	int (*await_post)(
+		struct evd_ctx *ctx, const struct evd_send_args *args);
 };
 
 /* Its first member, so that the inline functions reach the host. */
@@ -613,6 +620,20 @@ evd_ctx_ask(
 	struct evd_ctx *ctx, const struct evd_send_args *args, uint64_t *call)
 {
 	return EVD_HOST(ctx)->ask(ctx, args, call);
+}
+
+/* Post as @args say, and be told when args->level is reached, or that it will
+ * not be: by the event args->reply_event, as of a call, whose m->status is 0 or
+ * says why, m->data being a text. EVD_STATUS_TIMEOUT after args->timeout_ms:
+ * the event may still get there. *@call, which may be NULL, is what that event
+ * has as m->re, and is for evd_ctx_cancel_call(): then nothing is told. -ENOENT
+ * (nobody holds the alias), -EINVAL, -EMSGSIZE, -EDQUOT (MaxCalls=), -ENOMEM:
+ * nothing was posted. */
+static inline int
+evd_ctx_post_level(
+	struct evd_ctx *ctx, const struct evd_send_args *args, uint64_t *call)
+{
+	return EVD_HOST(ctx)->post_level(ctx, args, call);
 }
 
 /* No answer to the call is wanted any more, and none comes: 0, or -ESRCH. */

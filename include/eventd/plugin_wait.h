@@ -59,6 +59,18 @@ evd_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
 	return EVD_HOST(ctx)->await_call(ctx, args, reply);
 }
 
+/* Post as @args say (reply_event is not for it) and wait until args->level is
+ * reached. 0, or why it is not as an errno: -EAGAIN (the mailbox is full),
+ * -EOPNOTSUPP (EVD_DURABLE of a mailbox that is not durable), -ETIMEDOUT (it
+ * may still get there), -ECANCELED, -EREMOTEIO (EVD_HANDLED: its handler
+ * failed) ..., or as evd_ctx_post_level(), -EPERM, -EDEADLK (EVD_DELIVERED and
+ * EVD_HANDLED by oneself). */
+static inline int
+evd_await_post(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	return EVD_HOST(ctx)->await_post(ctx, args);
+}
+
 /* Take the first event of this session's mailbox that @args mean, or the next
  * to come, out of turn: *@event, good until the handler waits for another one
  * or returns; then it is handled. A call is to be answered by evd_ctx_reply()

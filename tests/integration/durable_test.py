@@ -17,6 +17,15 @@ return {
 }
 """
 
+POSTER = """
+return {post = function(words)
+    local to, level, timeout = words:match("(%S+) (%S+) ?(%S*)")
+    local ok, word = eventd.post(to, "add", "x",
+        {wait = level, timeout = tonumber(timeout)})
+    return tostring(ok) .. (ok and "" or " " .. word)
+end}
+"""
+
 
 class Durable(ctl.TestCase):
     def setUp(self):
@@ -196,6 +205,34 @@ class Durable(ctl.TestCase):
         self.start()
         self.ctl("post", "keep", "add", "--wait", "durable", code=76)
         self.assertIn("Durable=yes", self.err)
+
+    def post(self, *words):
+        """What a script's post with the option `wait` said."""
+        return self.ctl("call", "poster", "post", " ".join(words)).decode()
+
+    # B22, from a script and from another loop
+    def test_a_script_waits_for_what_it_posts(self):
+        self.slot()
+        self.keep("Durable=yes")
+        self.daemon.session("plain", "Alias=plain", script=KEEP)
+        self.daemon.session("poster", "Alias=poster", "Loop=1", script=POSTER)
+        self.start("--loops", "2")
+        for level in ("accepted", "durable"):
+            self.assertEqual(self.post("jobs", level), "true")
+        self.assertEqual(self.post("jobs", "handled", "0.05"), "nil timeout")
+        self.assertEqual(self.post("plain", "durable"), "nil unsupported")
+        self.assertEqual(self.post("nobody", "durable"), "nil no-alias")
+        for level in ("accepted", "durable", "delivered", "handled"):
+            self.assertEqual(self.post("plain", level),
+                             "nil unsupported" if level == "durable"
+                             else "true")
+            self.assertEqual(self.post("keep", level), "true")
+        self.kill()
+        self.start_again("--loops", "2")
+        self.assertEqual(self.waiting("jobs"), ["add"] * 3)
+        # the last was handled, and so were those before it
+        self.assertEqual(self.ctl("call", "keep", "seen"), b"")
+        self.assertEqual(self.accounts()["queued"], 3)
 
     def test_the_store_tells_how_it_stands(self):
         self.slot()

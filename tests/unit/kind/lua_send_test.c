@@ -72,6 +72,9 @@ test_wrong_options_are_errors(void **state)
 		"function M.go()\n"
 		"  bad({colour = 1}, \"no option 'colour'\")\n"
 		"  bad({timeout = 1}, \"no option 'timeout'\")\n"
+		"  bad({reply = 'e'}, \"no option 'reply'\")\n"
+		"  bad({wait = 'stored'}, 'durable')\n"
+		"  bad({wait = 3}, 'durable')\n"
 		"  bad({priority = 'high'}, 'urgent')\n"
 		"  bad({ttl = 0}, 'more than 0')\n"
 		"  bad({key = ''}, '1 to 64')\n"
@@ -111,6 +114,143 @@ test_a_nested_call_has_what_is_left(void **state)
 	rig_advance(rig, 1100);
 	assert_int_equal(rig->status, EVD_STATUS_TIMEOUT);
 	rig_expect(rig, "a", "word", "", "timeout");
+}
+
+/* What eventd.post() says with the option `wait`, and when. */
+static const char poster[] =
+	"local M, log = {}, ''\n"
+	"local function say(level, ...)\n"
+	"  log = log .. level .. '=' .. tostring((...))\n"
+	"  if (...) == nil then log = log .. ':' .. select(2, ...) end\n"
+	"  log = log .. ' '\n"
+	"end\n"
+	"function M.go(level)\n"
+	"  say(level, eventd.post('b', 'e', '', {wait = level}))\n"
+	"end\n"
+	"function M.brief(level)\n"
+	"  say(level, eventd.post('b', 'e', '', {wait = level,\n"
+	"    timeout = 0.1}))\n"
+	"end\n"
+	"function M.nobody()\n"
+	"  say('nobody', eventd.post('none', 'e', '', {wait = 'handled'}))\n"
+	"end\n"
+	"function M.self()\n"
+	"  assert(eventd.post('a', 'note', '', {wait = 'accepted'}))\n"
+	"  local ok, e = pcall(eventd.post, 'a', 'note', '',\n"
+	"    {wait = 'handled'})\n"
+	"  say('self', not ok and e:find('for ever') and true)\n"
+	"end\n"
+	"function M.note() log = log .. 'note ' end\n"
+	"function M.later(level)\n"
+	"  number = eventd.post('b', 'e', '', {wait = level, reply = 'told'})\n"
+	"end\n"
+	"function M.told(text, ev)\n"
+	"  assert(ev.call == number)\n"
+	"  say('told', not ev.error or nil, ev.error)\n"
+	"end\n"
+	"function M.cancel() say('cancel', eventd.cancel_call(number)) end\n"
+	"function M.log() local l = log log = '' return l end\n"
+	"return M";
+
+static void
+begin_levels(struct rig *rig)
+{
+	struct session_spec *spec = rig_lua_spec(rig, "b",
+		"return {e = function() eventd.sleep(1) end,\n"
+		"  fail = function() error('it fails') end}");
+
+	rig_lua(rig, "a", poster);
+	spec->max_events = 2;
+	rig_start(rig, spec);
+}
+
+static void
+test_a_post_waits_for_its_level(void **state)
+{
+	struct rig *rig = *state;
+
+	begin_levels(rig);
+	rig_post(rig, "a", "go", "accepted");
+	rig_post(rig, "a", "go", "delivered");
+	rig_turn(rig);
+	rig_advance(rig, 500); /* the first is handled for a second */
+	assert_int_equal(rig->s.calls.n, 2); /* a sleep and a wait */
+	rig_advance(rig, 600);
+	rig_expect(rig, "a", "log", "", "accepted=true delivered=true ");
+	rig_advance(rig, 1100);
+	rig_post(rig, "a", "go", "handled");
+	rig_turn(rig);
+	rig_advance(rig, 950);
+	assert_int_equal(rig->s.calls.n, 2);
+	rig_advance(rig, 1100);
+	rig_expect(rig, "a", "log", "", "handled=true ");
+	assert_int_equal(rig->s.calls.n, 0);
+}
+
+static void
+test_a_post_that_is_waited_for_may_fail(void **state)
+{
+	struct rig *rig = *state;
+
+	begin_levels(rig);
+	rig_post(rig, "a", "go", "durable");
+	rig_post(rig, "a", "nobody", "");
+	rig_turn(rig);
+	rig_expect(rig, "a", "log", "",
+		"durable=nil:unsupported nobody=nil:no-alias ");
+	rig_post(rig, "b", "e", "");
+	rig_turn(rig);
+	rig_post(rig, "a", "brief", "delivered"); /* it waits in the mailbox */
+	rig_turn(rig);
+	rig_advance(rig, 110);
+	rig_expect(rig, "a", "log", "", "delivered=nil:timeout ");
+	rig_post(rig, "b", "e", "");
+	rig_post(rig, "a", "go", "accepted");
+	rig_turn(rig);
+	rig_expect(rig, "a", "log", "", "accepted=nil:full ");
+	for (int i = 0; i < 4; i++) /* its end finds nobody who waits */
+		rig_advance(rig, 1100);
+	assert_int_equal(rig->s.calls.n, 0);
+	rig_expect(rig, "a", "self", "", "");
+	rig_expect(rig, "a", "log", "", "self=true note ");
+}
+
+static void
+test_a_post_tells_that_its_session_died(void **state)
+{
+	struct rig *rig = *state;
+
+	rig_lua(rig, "a", poster);
+	rig_lua(rig, "b", "return {e = function() error('it fails') end}");
+	rig_post(rig, "a", "go", "handled");
+	rig_turn(rig);
+	rig_expect(rig, "a", "log", "", "handled=nil:died ");
+	rig_post(rig, "a", "go", "delivered");
+	rig_turn(rig);
+	rig_expect(rig, "a", "log", "", "delivered=nil:failed ");
+}
+
+static void
+test_a_level_may_be_told_by_an_event(void **state)
+{
+	struct rig *rig = *state;
+
+	begin_levels(rig);
+	rig_post(rig, "a", "later", "handled");
+	rig_turn(rig);
+	rig_expect(rig, "a", "log", "", "");
+	rig_advance(rig, 1100);
+	rig_expect(rig, "a", "log", "", "told=true ");
+	rig_expect(rig, "a", "cancel", "", "");
+	rig_post(rig, "a", "later", "durable");
+	rig_turn(rig);
+	rig_expect(rig, "a", "log", "", "cancel=false told=nil:unsupported ");
+	rig_post(rig, "a", "later", "handled");
+	rig_post(rig, "a", "cancel", "");
+	rig_turn(rig);
+	rig_advance(rig, 1100);
+	rig_expect(rig, "a", "log", "", "cancel=true ");
+	assert_int_equal(rig->s.calls.n, 0);
 }
 
 static void
@@ -482,6 +622,10 @@ main(void)
 		TEST(test_options_are_carried),
 		TEST(test_wrong_options_are_errors),
 		TEST(test_a_nested_call_has_what_is_left),
+		TEST(test_a_post_waits_for_its_level),
+		TEST(test_a_post_that_is_waited_for_may_fail),
+		TEST(test_a_post_tells_that_its_session_died),
+		TEST(test_a_level_may_be_told_by_an_event),
 		TEST(test_an_answer_may_come_as_an_event),
 		TEST(test_a_call_under_way_can_be_cancelled),
 		TEST(test_a_forwarded_call_is_answered_by_the_next),

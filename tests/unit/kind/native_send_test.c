@@ -71,6 +71,24 @@ test_a_call_is_answered_or_cancelled(void **state)
 }
 
 static void
+test_a_level_is_told_by_an_event(void **state)
+{
+	struct rig *rig = *state;
+
+	start(rig, "a");
+	rig_post(rig, "a", "post-level", "probe");
+	rig_turn(rig);
+	assert_string_equal(rig->event, "posted");
+	rig_expect(rig, "a", "log", "", "got0 ");
+	rig_expect(rig, "a", "cancel", "", "-3");
+	rig_post(rig, "a", "post-level", "probe");
+	rig_expect(rig, "a", "cancel", "", "0"); /* before it is handled */
+	rig_expect(rig, "a", "log", "", "");
+	assert_int_equal(rig->n_events, 2);
+	assert_int_equal(rig->s.calls.n, 0);
+}
+
+static void
 test_calls_are_forwarded(void **state)
 {
 	struct rig *rig = *state;
@@ -144,6 +162,7 @@ main(void)
 		TEST(test_wrong_arguments_are_refused),
 		TEST(test_a_nested_call_has_what_is_left),
 		TEST(test_a_call_is_answered_or_cancelled),
+		TEST(test_a_level_is_told_by_an_event),
 		TEST(test_calls_are_forwarded),
 		TEST(test_many_are_asked),
 		TEST(test_a_gather_may_be_left_open),

@@ -219,6 +219,25 @@ test_an_error_and_no_answer_are_told(void **state)
 }
 
 static void
+test_a_handler_waits_for_a_level(void **state)
+{
+	struct rig *rig = *state;
+
+	begin(rig);
+	rig_lua(rig, "busy", "return {e = function() eventd.sleep(9) end}");
+	rig_post(rig, "busy", "e", "");
+	rig_call_later(rig, "wait", "levels", "");
+	rig_turn(rig);
+	assert_int_equal(rig->n_replies, 0);
+	pass(rig, 500);
+	assert_int_equal(rig->n_replies, 1);
+	expect_log(rig, "accepted=0 durable=EOPNOTSUPP handled=0 wrong=EINVAL "
+			"self=EDEADLK nobody=ENOENT delivered=ETIMEDOUT ");
+	pass(rig, 9000);
+	assert_int_equal(rig->s.calls.n, 0);
+}
+
+static void
 test_answers_not_waited_for_come_in_turn(void **state)
 {
 	struct rig *rig = *state;
@@ -637,6 +656,7 @@ main(void)
 		TEST(test_cancelling_goes_on_to_who_is_asked),
 		TEST(test_a_handler_waits_for_an_answer),
 		TEST(test_an_error_and_no_answer_are_told),
+		TEST(test_a_handler_waits_for_a_level),
 		TEST(test_answers_not_waited_for_come_in_turn),
 		TEST(test_gathered_answers_come_in_turn),
 		TEST(test_an_event_is_taken_out_of_turn),

@@ -129,6 +129,22 @@ on_ask(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	return evd_ctx_ask(ctx, &args, &s->call);
 }
 
+/* "got" tells when it was handled. */
+static int
+on_post_level(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	struct state *s = state;
+	struct evd_send_args args = {
+		.size = sizeof args,
+		.alias = m->data,
+		.event = "posted",
+		.level = EVD_HANDLED,
+		.reply_event = "got",
+	};
+
+	return evd_ctx_post_level(ctx, &args, &s->call);
+}
+
 static int
 on_got(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 {
@@ -289,6 +305,7 @@ static const struct evd_handler handlers[] = {
 	{"noted", on_noted},
 	{"wrong", on_wrong},
 	{"ask", on_ask},
+	{"post-level", on_post_level},
 	{"got", on_got},
 	{"cancel", on_cancel},
 	{"hold", on_hold},

@@ -109,6 +109,35 @@ on_ask_nobody(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	return answer(ctx, m, "");
 }
 
+/* Post with each level, and where that cannot be. */
+static int
+on_levels(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	struct evd_send_args args = {
+		.size = sizeof args,
+		.alias = "probe",
+		.event = "posted",
+		.level = EVD_ACCEPTED,
+		.timeout_ms = 500,
+	};
+
+	note_errno(state, "accepted", evd_await_post(ctx, &args));
+	args.level = EVD_DURABLE;
+	note_errno(state, "durable", evd_await_post(ctx, &args));
+	args.level = EVD_HANDLED;
+	note_errno(state, "handled", evd_await_post(ctx, &args));
+	args.level = EVD_HANDLED + 1;
+	note_errno(state, "wrong", evd_await_post(ctx, &args));
+	args.level = EVD_DELIVERED;
+	args.alias = "wait";
+	note_errno(state, "self", evd_await_post(ctx, &args));
+	args.alias = "none";
+	note_errno(state, "nobody", evd_await_post(ctx, &args));
+	args.alias = "busy";
+	note_errno(state, "delivered", evd_await_post(ctx, &args));
+	return answer(ctx, m, "");
+}
+
 /* Wait for the event `go`, or what the payload names. */
 static int
 on_await(struct evd_ctx *ctx, void *state, const struct evd_message *m)
@@ -280,6 +309,7 @@ static const struct evd_handler handlers[] = {
 	{"sleep_twice", on_sleep_twice},
 	{"ask", on_ask},
 	{"ask_nobody", on_ask_nobody},
+	{"levels", on_levels},
 	{"await", on_await},
 	{"await_long", on_await_long},
 	{"late", on_late},
