@@ -199,7 +199,7 @@ turns_during(struct far *far, const struct session *s, const char *event)
 static void
 get_on(struct far *far, const struct session *s, const char *event)
 {
-	for (unsigned i = 0; i < 50; i++)
+	for (unsigned i = 0; i < 400; i++)
 		if (turns_during(far, s, event) > 2)
 			return;
 	fail_msg("%s holds the kernel while it computes", event);
