@@ -30,8 +30,7 @@ static const char *const yes_words[] = {"no", "yes", NULL};
 static const char *const corrupt_words[] = {"quarantine", "refuse", NULL};
 static const char *const daemon_sections[] = {
 	"Daemon", "Store", "Access", "Pool", "Limits", NULL};
-static const char *const argued_sections[] = {
-	"Access", "Pool", "Limits", NULL};
+static const char *const argued_sections[] = {"Access", "Pool", "Limits", NULL};
 
 static void
 set_loops(

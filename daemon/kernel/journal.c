@@ -660,7 +660,7 @@ batch_written(struct batch *b, int status)
 static void
 tell_later(struct journal *j, struct sched *s, struct msg *m)
 {
-	struct told *told = j->told;
+	struct told *told;
 
 	if (j->n_told == j->told_room) {
 		uint32_t room = j->told_room ? j->told_room * 2 : 16;

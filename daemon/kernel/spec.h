@@ -80,9 +80,9 @@ struct session_spec {
 	struct overflow_rule *rules; /* the first that matches counts */
 	size_t n_rules;
 	struct water_mark high, low;
-	char *water_alias;     /* who is told of them; NULL: itself */
-	char *dead_letter;     /* alias that gets copies; NULL: none does */
-	uint32_t durable;      /* Durable=: it is in the store as well */
+	char *water_alias; /* who is told of them; NULL: itself */
+	char *dead_letter; /* alias that gets copies; NULL: none does */
+	uint32_t durable;  /* Durable=: it is in the store as well */
 	uint64_t lease_ms; /* Lease=: of a delivery to a client; 0: no end */
 	uint64_t retry_ms; /* RetryDelay=: before it is tried again */
 	uint32_t max_attempts; /* crashes that one event may cause; 0: one */
@@ -100,9 +100,9 @@ struct session_spec {
 	uint32_t collect;    /* it ends when nothing refers to it */
 	char *group;         /* Group=, its supervisor; or NULL */
 	uint32_t moves_stalled; /* OnStall=move */
-	char *executor;      /* Executor=; NULL: its loop */
-	int32_t order;       /* Order= within the group, then by name */
-	char **after;        /* After=: n_after files or aliases */
+	char *executor;         /* Executor=; NULL: its loop */
+	int32_t order;          /* Order= within the group, then by name */
+	char **after;           /* After=: n_after files or aliases */
 	size_t n_after;
 	uint32_t mode; /* Mode=, enum bind_mode; of Kind=client */
 	/* What a failure of this one does to its siblings; of a group: what

@@ -81,8 +81,8 @@ struct store_box {
 	uint64_t id;
 	_Atomic uint64_t n; /* events in it; others may look */
 	uint64_t size;      /* and their bytes */
-	bool held;        /* by a session, which alone changes n and size */
-	bool standing;    /* a client asked for it, no file */
+	bool held;          /* by a session, which alone changes n and size */
+	bool standing;      /* a client asked for it, no file */
 	uint8_t name_size;
 	char name[];
 };

@@ -68,7 +68,7 @@ enum {
 	CONN_OUT_HIGH = 256 * 1024, /* unsent: no more is read or delivered */
 	CONN_OUT_LOW = 64 * 1024,   /* ... until it is down to this */
 	CONN_OUT_MAX = 64 << 20,    /* unsent: the connection is given up */
-	CONN_LARGE = 16 * 1024, /* written from where it lies */
+	CONN_LARGE = 16 * 1024,     /* written from where it lies */
 	CONN_REFS_MAX = 65536,
 	CONN_BINDINGS_MAX = 4096,
 	CONN_NAME_MAX = 64,

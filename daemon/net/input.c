@@ -316,10 +316,10 @@ on_call(struct conn *c, const struct envelope *e)
 			c->server->max_calls);
 		status = EVD_STATUS_LIMIT;
 	}
-	if (!status && !user_has_room(c->peer.user, CHARGE_CALLS,
-			       (int64_t)c->session->n_calls -
-				       c->peer.charged_calls,
-			       1))
+	if (!status &&
+		!user_has_room(c->peer.user, CHARGE_CALLS,
+			(int64_t)c->session->n_calls - c->peer.charged_calls,
+			1))
 		status = peer_lacks_room(
 			&c->peer, CHARGE_CALLS, 1, text, sizeof(text));
 	if (status) {

@@ -135,11 +135,9 @@ static int
 who_parse(struct who *who, const char *word, char *text, size_t size)
 {
 	const char *at = word;
-	size_t kind;
 
 	who->deny = *at == '!';
 	at += who->deny;
-	kind = strcspn(at, ":");
 	if (!strcmp(at, "any"))
 		who->kind = WHO_ANY;
 	else if (!strcmp(at, "none") && !who->deny)
@@ -148,8 +146,6 @@ who_parse(struct who *who, const char *word, char *text, size_t size)
 		who->kind = WHO_OWNER;
 	else if (!strcmp(at, "root"))
 		who->kind = WHO_UID;
-	else if (!at[kind])
-		return wrong_word(word, text, size);
 	else if (!strncmp(at, "user:", 5))
 		return who_identity(who, at + 5, false, false, text, size);
 	else if (!strncmp(at, "uid:", 4))

@@ -450,7 +450,7 @@ class EveryVerb(ctl.TestCase):
         "stop": ["spawned"],
         "tree": [],
         "queue": ["list"], "dead": ["list"], "policy": ["show"],
-        "limits": [],
+        "limits": [], "monitor": ["-n", "1"], "store": ["stats"],
         "ping": [], "version": [],
         "completion": ["bash"],
         "help": [],
@@ -469,7 +469,7 @@ class EveryVerb(ctl.TestCase):
                 words = [timer]
             elif verb == "adjust":
                 words = ["echo", "--name", "n", "--in", "2h"]
-            if verb == "bind":
+            if verb in ("bind", "monitor"):
                 continue
             with self.subTest(verb=verb):
                 self.assertTrue(self.objects(verb, *words) or
@@ -480,6 +480,15 @@ class EveryVerb(ctl.TestCase):
         process = self.bind("sink", "-n", "1", "--json")
         self.ctl("post", "sink", "x")
         self.assertEqual(json.loads(self.ended(process))["event"], "x")
+
+    def test_monitor_does(self):
+        self.start()
+        process = self.spawn("monitor", "echo", "-n", "2", "--json")
+        while process.poll() is None:
+            self.ctl("post", "echo", "hello", "x")
+        there, told = map(json.loads, self.ended(process).splitlines())
+        self.assertEqual(there["alias"], "echo")
+        self.assertEqual((told["alias"], told["event"]), ("echo", "hello"))
 
     def test_prints_json_if_it_fails(self):
         for verb, words in self.WORDS.items():

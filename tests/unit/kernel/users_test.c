@@ -13,7 +13,7 @@
 
 enum { ALICE = 1000, BOB = 1001 };
 
-#define S (uint64_t)NS_PER_S
+#define S (uint64_t) NS_PER_S
 
 static int
 setup(void **state)
