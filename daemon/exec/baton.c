@@ -13,8 +13,23 @@
 enum {
 	SPINS = 200,        /* some microseconds, if there is another CPU */
 	OFFER_NS = 1000000, /* a thread that was woken may be slow to come */
+	NAP_NS = 200000,
 };
 
+#if defined(__SANITIZE_THREAD__)
+/* ThreadSanitizer holds a signal back until its thread calls a function that it
+ * knows to block: the daemon's signals may come to a thread that waits here. */
+void
+word_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec nap = {.tv_nsec = NAP_NS};
+
+	if (ns && ns < NAP_NS)
+		nap.tv_nsec = (long)ns;
+	if (atomic_load(word) == value)
+		nanosleep(&nap, NULL);
+}
+#else
 void
 word_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 {
@@ -26,6 +41,7 @@ word_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
 	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, ns ? &span : NULL,
 		NULL, 0);
 }
+#endif
 
 void
 word_wake(_Atomic uint32_t *word, int n)

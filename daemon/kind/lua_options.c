@@ -129,10 +129,10 @@ take_wait(lua_State *L, struct lua_options *o)
 	const char *word =
 		lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
 
-	for (uint8_t i = 0; i <= MSG_LEVEL_HANDLED; i++) {
+	for (int i = 0; i <= MSG_LEVEL_HANDLED; i++) {
 		if (strcmp(word, levels[i]) != 0)
 			continue;
-		o->level = i;
+		o->level = (uint8_t)i;
 		o->waits = true;
 		return;
 	}
