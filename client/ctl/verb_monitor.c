@@ -9,6 +9,9 @@
 #include "ctl.h"
 #include "pages.h"
 #include "text.h"
+#include "watch.h"
+
+enum { WORD_WIDTH = 6 };
 
 struct monitored {
 	char *alias;
@@ -76,24 +79,8 @@ add(struct monitor *m, const char *alias)
 static int
 tell_name(struct monitor *m, const char *alias, uint64_t session)
 {
-	struct ctl *ctl = m->ctl;
-	struct json *j = &ctl->json;
-
 	m->left--;
-	if (ctl->as_json) {
-		json_object(j, NULL);
-		json_string(j, "alias", alias);
-		json_string(j, "change", session ? "up" : "down");
-		if (session)
-			json_id(j, "session", session);
-		json_object_end(j);
-		json_line_end(j);
-	} else if (session) {
-		fprintf(ctl->out, "up    %s %" PRIu64 "\n", alias, session);
-	} else {
-		fprintf(ctl->out, "down  %s\n", alias);
-	}
-	return ctl_flush(ctl);
+	return print_name(m->ctl, alias, session, WORD_WIDTH);
 }
 
 static int

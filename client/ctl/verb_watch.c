@@ -9,6 +9,8 @@
 #include "text.h"
 #include "watch.h"
 
+enum { NAME_WIDTH = 5 };
+
 /* ---- wait -------------------------------------------------------------- */
 
 static int
@@ -177,8 +179,8 @@ watch_until_down(struct ctl *ctl, uint64_t session)
 
 /* ---- names ------------------------------------------------------------- */
 
-static int
-print_name(struct ctl *ctl, const char *alias, uint64_t session)
+int
+print_name(struct ctl *ctl, const char *alias, uint64_t session, int width)
 {
 	struct json *j = &ctl->json;
 
@@ -191,9 +193,10 @@ print_name(struct ctl *ctl, const char *alias, uint64_t session)
 		json_object_end(j);
 		json_line_end(j);
 	} else if (session) {
-		fprintf(ctl->out, "up   %s %" PRIu64 "\n", alias, session);
+		fprintf(ctl->out, "%-*s%s %" PRIu64 "\n", width, "up", alias,
+			session);
 	} else {
-		fprintf(ctl->out, "down %s\n", alias);
+		fprintf(ctl->out, "%-*s%s\n", width, "down", alias);
 	}
 	return ctl_flush(ctl);
 }
@@ -204,8 +207,8 @@ tell_name(struct watching *w, const struct evd_event *event)
 	if (evd_event_lost(event))
 		ctl_note(w->ctl, "%" PRIu64 " changes were left out",
 			evd_event_lost(event));
-	return print_name(
-		w->ctl, evd_event_alias(event), evd_event_session(event));
+	return print_name(w->ctl, evd_event_alias(event),
+		evd_event_session(event), NAME_WIDTH);
 }
 
 /* Those that are there already. */
@@ -228,7 +231,8 @@ print_present(struct watching *w, const char *pattern)
 			k++) {
 			if (evd_pattern_matches(pattern, alias) != 1)
 				continue;
-			r = print_name(w->ctl, alias, evd_session_id(s));
+			r = print_name(
+				w->ctl, alias, evd_session_id(s), NAME_WIDTH);
 			w->left--;
 		}
 	}
