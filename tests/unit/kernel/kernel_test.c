@@ -12,6 +12,7 @@
 #include "base/calendar.h"
 #include "fixture.h"
 #include "kernel/claim.h"
+#include "kernel/dead.h"
 #include "kernel/kin.h"
 #include "kernel/names.h"
 #include "kernel/queue.h"
@@ -295,6 +296,25 @@ do_queue(struct world *w, struct fake *from, struct fake *fake)
 	}
 }
 
+/* A letter is posted again, to anybody, or forgotten. */
+static void
+do_dead(struct world *w, struct fake *to)
+{
+	struct sched *s = &w->f->scheds[roll(w, w->f->n_scheds)];
+	struct dead *d = dead_next(s, 0, DEAD_NONE);
+
+	for (uint64_t skip = roll(w, 10); d && skip; skip--)
+		d = dead_next(s, d->id, DEAD_NONE);
+	if (!d)
+		return;
+	if (roll(w, 4) == 0) {
+		dead_drop(s, d);
+		return;
+	}
+	w->mixed[index_of(to)] = true;
+	w->n_requeued += !dead_requeue(s, d, to->id);
+}
+
 /* Names and ties: claimed, dropped, watched, linked. Links and traps make
  * failures spread. */
 static void
@@ -341,7 +361,10 @@ random_deed(struct world *w)
 
 	if (!from || !to)
 		return;
-	switch (roll(w, 13)) {
+	switch (roll(w, 14)) {
+	case 13:
+		do_dead(w, to);
+		break;
 	case 12:
 		do_names(w, from, to);
 		break;
@@ -564,6 +587,7 @@ live(uint64_t seed, unsigned n_scheds, bool executes)
 	check_answers(w);
 	check_rest(w);
 	assert_true(!executes || w->f->executor.n_runs > 50);
+	assert_true(w->n_requeued > 10);
 	fixture_free(w->f);
 	calendar_unref(w->calendar);
 	free(w);

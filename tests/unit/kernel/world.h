@@ -47,7 +47,7 @@ struct world {
 	struct deed deeds[POSTS_MAX];
 	uint64_t n_deeds;
 	uint64_t delays[DELAYS_MAX];
-	uint64_t n_handled;
+	uint64_t n_handled, n_requeued;
 	struct session *group;     /* on the first scheduler */
 	unsigned depth;            /* of handlers */
 	bool calm;                 /* handlers only handle */
