@@ -16,128 +16,6 @@
 
 /* ---- the session of a binding ------------------------------------------ */
 
-/* How long its caller waits yet, 0: not known. */
-static uint32_t
-left_ms(struct binding *b, const struct msg *m)
-{
-	uint64_t now, left;
-
-	if (!msg_call(m) || !msg_deadline_ns(m))
-		return 0;
-	now = clock_now(b->conn->loop->sched.kernel->clock);
-	left = msg_deadline_ns(m) > now ? (msg_deadline_ns(m) - now) / NS_PER_MS
-					: 0;
-	if (left > UINT32_MAX)
-		return 0;
-	return left ? (uint32_t)left : 1;
-}
-
-static void
-write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
-{
-	struct envelope e = {
-		.to = b->number,
-		.event = m->event,
-		.event_size = m->event_size,
-		.payload = m->data,
-		.payload_size = m->size,
-		.headers = msg_headers(m),
-		.headers_size = m->headers_size,
-		.call = handle,
-		.id = m->id,
-		.from = m->from,
-		.attempt = m->attempt,
-		.late_ns = msg_late_ns(m),
-		.priority = m->flags & MSG_URGENT ? 1 : 0,
-		.deadline_ms = left_ms(b, m),
-		.due_ns = msg_due_ns(m),
-	};
-	uint8_t *out = conn_room(b->conn, envelope_bound(&e) + 16);
-
-	if (out)
-		conn_wrote(b->conn, envelope_encode_frame(&e, out));
-}
-
-/* The same of one that many get: @m refers to all but the binding's number. */
-static void
-write_shared(struct binding *b, const struct msg *m)
-{
-	const struct msg_body *body = msg_body(m);
-	uint8_t head[ENVELOPE_SHARED_ROOM], *out;
-
-	if (body->size >= CONN_LARGE) {
-		size_t n = envelope_encode_shared_head(
-			b->number, m->attempt, body->size, head);
-
-		conn_write_large(b->conn, head, n, body->bytes, body->size);
-		return;
-	}
-	out = conn_room(b->conn, body->size + ENVELOPE_SHARED_ROOM);
-	if (out)
-		conn_wrote(
-			b->conn, envelope_encode_shared(b->number, m->attempt,
-					 body->bytes, body->size, out));
-}
-
-/* What many get is not copied to each that is slow: a large one waits for its
- * turn at the socket. */
-static bool
-has_to_wait(struct conn *c, const struct msg *m)
-{
-	if (!(m->flags & MSG_SHARED) || msg_body(m)->size < CONN_LARGE ||
-		!outbuf_size(&c->out))
-		return false;
-	return c->large_waits = true;
-}
-
-static void
-send_gap(struct binding *b, const struct msg *m)
-{
-	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
-	Eventd__V1__Gap gap = EVENTD__V1__GAP__INIT;
-	struct notice n;
-
-	notice_read(m, &n);
-	gap.binding = b->number;
-	gap.from = n.from;
-	gap.to = n.to;
-	gap.count = n.lost;
-	notice.what_case = EVENTD__V1__NOTICE__WHAT_GAP;
-	notice.gap = &gap;
-	conn_send_message(b->conn, FRAME_NOTICE, &notice.base);
-}
-
-/* False: not now. */
-static bool
-tell_gap(struct binding *b, const struct msg *m)
-{
-	if (!conn_takes_deliveries(b->conn))
-		return false;
-	send_gap(b, m);
-	return true;
-}
-
-/* To the socket, as the next delivery; false: not now. */
-static bool
-deliver(struct binding *b, const struct msg *m)
-{
-	uint64_t handle = 0;
-
-	if (!conn_takes_deliveries(b->conn) || has_to_wait(b->conn, m))
-		return false;
-	if (msg_call(m)) {
-		handle = inbound_add(
-			b->conn, m, b->number, b->lease.delivered + 1);
-		if (!handle)
-			return false; /* out of memory; settles retry */
-	}
-	if (m->flags & MSG_SHARED)
-		write_shared(b, m);
-	else
-		write_delivery(b, m, handle);
-	return true;
-}
-
 static enum session_result
 client_run(struct session *s, struct msg *m)
 {
@@ -146,8 +24,8 @@ client_run(struct session *s, struct msg *m)
 	if (!lease_has_room(&b->lease))
 		return SESSION_HELD;
 	if (m->event == notice_gap)
-		return tell_gap(b, m) ? SESSION_DONE : SESSION_HELD;
-	if (!lease_reserve(&b->lease) || !deliver(b, m))
+		return delivery_tell_gap(b, m) ? SESSION_DONE : SESSION_HELD;
+	if (!lease_reserve(&b->lease) || !delivery_write(b, m))
 		return SESSION_HELD;
 	msg_uncall(m); /* answered through the handle */
 	lease_add(&b->lease, m, 0);
@@ -395,8 +273,8 @@ static bool
 pass_on(struct binding *b, const struct msg *m)
 {
 	if (m->event == notice_gap)
-		return tell_gap(b, m);
-	if (!deliver(b, m))
+		return delivery_tell_gap(b, m);
+	if (!delivery_write(b, m))
 		return false;
 	b->lease.delivered++;
 	return true;
@@ -510,7 +388,7 @@ binding_note(struct conn *c, struct msg *m)
 		break;
 	case MAIL_GAP:
 		if (b)
-			send_gap(b, m);
+			delivery_gap(b, m);
 		break;
 	case MAIL_SETTLED:
 	case MAIL_DETACH:
@@ -604,111 +482,6 @@ binding_unbind(struct peer *p, uint64_t id, uint64_t number)
 		verb_refuse(p, id, EVD_STATUS_OK, text);
 	} else {
 		unbind_mail(c, id, c->bindings[i]);
-	}
-}
-
-/* ---- one delivery ------------------------------------------------------- */
-
-static const char not_held[] =
-	"it is not held: it was settled, or its lease has ended";
-
-/* The mailslot, if it is of this loop. */
-static struct session *
-slot_here(const struct gather *g, struct sched *s)
-{
-	struct session *t = session_find(s->kernel, g->only);
-
-	return t && atomic_load(&t->home) == s && t->ops == &mailslot_ops
-		       ? t
-		       : NULL;
-}
-
-static bool
-one_done(struct gather *g, bool done)
-{
-	if (!done) {
-		g->status = EVD_STATUS_NOT_FOUND;
-		snprintf(g->text, sizeof(g->text), "%s", not_held);
-	}
-	return false;
-}
-
-/* args: the connection, the token, the delivery, and the time in ms + 1, or 0
- * for none */
-static bool
-give_back_visit(struct gather *g, struct sched *s)
-{
-	struct session *t = slot_here(g, s);
-
-	return one_done(g, t && mailslot_give_back(t, g->args[0], g->args[1],
-					g->args[2], g->args[3]));
-}
-
-static bool
-extend_visit(struct gather *g, struct sched *s)
-{
-	struct session *t = slot_here(g, s);
-
-	return one_done(g, t && mailslot_extend(t, g->args[0], g->args[1],
-					g->args[2], g->args[3] - 1));
-}
-
-static void
-one_of_mail(struct conn *c, uint64_t id, const struct binding *b,
-	const struct delivery_change *change)
-{
-	struct gather *g = gather_new(&c->peer, id);
-
-	if (!g)
-		return;
-	g->only = b->slot;
-	g->args[0] = c->session->id;
-	g->args[1] = b->token;
-	g->args[2] = change->delivery;
-	g->args[3] = change->timed ? (uint64_t)change->ms + 1 : 0;
-	g->visit = change->give_back ? give_back_visit : extend_visit;
-	gather_start(g, &c->loop->sched);
-}
-
-/* Of a mailbox that goes with its client: it rests nowhere. */
-static void
-one_of_own(struct conn *c, uint64_t id, struct binding *b,
-	const struct delivery_change *change)
-{
-	struct msg *m;
-
-	if (!change->give_back || change->ms) {
-		verb_refuse(&c->peer, id, EVD_STATUS_UNSUPPORTED,
-			"only the mailbox of a session file (Kind=client) has "
-			"leases and lets events rest");
-		return;
-	}
-	m = lease_take(&b->lease, change->delivery);
-	if (!m) {
-		verb_refuse(&c->peer, id, EVD_STATUS_NOT_FOUND, not_held);
-		return;
-	}
-	session_return(b->session, m);
-	session_wake(b->session);
-	verb_refuse(&c->peer, id, EVD_STATUS_OK, "");
-}
-
-void
-binding_change(
-	struct peer *p, uint64_t id, const struct delivery_change *change)
-{
-	struct conn *c = container_of(p, struct conn, peer);
-	uint32_t i = binding_index(c, change->binding);
-	char text[VERB_TEXT_MAX];
-
-	if (i == UINT32_MAX) {
-		snprintf(text, sizeof(text), "no binding %" PRIu64,
-			change->binding);
-		verb_refuse(p, id, EVD_STATUS_NOT_FOUND, text);
-	} else if (c->bindings[i]->session) {
-		one_of_own(c, id, c->bindings[i], change);
-	} else {
-		one_of_mail(c, id, c->bindings[i], change);
 	}
 }
 

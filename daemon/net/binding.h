@@ -63,6 +63,15 @@ bool binding_deliver(struct session *conn, uint64_t token, const struct msg *m);
 /* A note from a mailslot has come; takes it over. */
 void binding_note(struct conn *c, struct msg *m);
 
+/* ---- delivery.c --------------------------------------------------------- */
+
+/* To the socket, as the next delivery; false: not now. */
+bool delivery_write(struct binding *b, const struct msg *m);
+/* That events were dropped before the next one. */
+void delivery_gap(struct binding *b, const struct msg *m);
+/* The same; false: not now. */
+bool delivery_tell_gap(struct binding *b, const struct msg *m);
+
 /* ---- for bind.c -------------------------------------------------------- */
 
 extern const struct session_ops client_session_ops;

@@ -54,8 +54,8 @@ consumer_new(struct sched *s, const struct consumer_init *init)
 	return c;
 }
 
-static struct consumer *
-consumer_find(const struct mailslot *slot, uint64_t conn, uint64_t token)
+struct consumer *
+mailslot_find(const struct mailslot *slot, uint64_t conn, uint64_t token)
 {
 	const struct list *lists[] = {&slot->consumers, &slot->waiting};
 
@@ -114,175 +114,7 @@ consumer_dismiss(
 	sched_note(s, farewell);
 }
 
-/* ---- leases and rests --------------------------------------------------- */
-
-enum { WAKE_TOKEN = 1, DOUBLINGS_MAX = 12 };
-
-/* Given back, and not to be tried yet. It counts as leased. */
-struct resting {
-	struct resting *next;
-	struct msg *msg;
-	uint64_t due_ns;
-};
-
-/* Look again at @due_ns. */
-static void
-wake_at(struct mailslot *slot, uint64_t due_ns)
-{
-	struct session *t = slot->session;
-	uint64_t now = home_of(t)->now_ns;
-	uint64_t ms = due_ns > now ? (due_ns - now) / NS_PER_MS + 1 : 1;
-
-	if (due_ns == UINT64_MAX || (slot->wake_ns && slot->wake_ns <= due_ns))
-		return;
-	if (slot->wake_ns)
-		session_forget(t, slot->wake_call);
-	slot->wake_ns = due_ns;
-	if (session_sleep(t, WAKE_TOKEN, ms, &slot->wake_call))
-		slot->wake_ns = 0; /* the next delivery tries again */
-}
-
-/* It comes again, unless it has been tried too often. */
-static void
-try_again(struct session *t, struct msg *m)
-{
-	if (lease_is_last(t, m))
-		session_done(t, m, EVD_STATUS_POISON);
-	else
-		session_return(t, m);
-}
-
-static void
-rest(struct mailslot *slot, struct msg *m, uint64_t due_ns)
-{
-	struct resting **link = &slot->resting;
-	struct resting *r = malloc(sizeof(*r));
-
-	if (!r) {
-		session_return(slot->session, m);
-		return;
-	}
-	while (*link && (*link)->due_ns <= due_ns)
-		link = &(*link)->next;
-	*r = (struct resting){.next = *link, .msg = m, .due_ns = due_ns};
-	*link = r;
-	wake_at(slot, slot->resting->due_ns);
-}
-
-/* Doubles with each try. */
-static uint64_t
-retry_ms(const struct session *t, const struct msg *m)
-{
-	unsigned shift =
-		m->attempt < DOUBLINGS_MAX ? m->attempt : DOUBLINGS_MAX;
-
-	return t->spec->retry_ms << shift;
-}
-
-static void
-give_back(struct session *t, struct msg *m, uint64_t delay_ms)
-{
-	struct mailslot *slot = t->state;
-
-	if (!delay_ms || lease_is_last(t, m))
-		try_again(t, m);
-	else
-		rest(slot, m, home_of(t)->now_ns + delay_ms * NS_PER_MS);
-	session_wake(t);
-}
-
-/* The leases of @c that have ended; when the next does. */
-static uint64_t
-leases_end(struct session *t, struct consumer *c)
-{
-	uint64_t number, next;
-
-	while ((number = lease_ended(&c->lease, home_of(t)->now_ns, &next))) {
-		struct msg *m = lease_take(&c->lease, number);
-
-		log_debug("mailslot.lease-ended",
-			"session=\"%s\" event_id=%" PRIu64, session_name(t),
-			m->id);
-		give_back(t, m, retry_ms(t, m));
-	}
-	return next;
-}
-
-/* What rests goes back, due or @all. */
-static void
-rests_end(struct mailslot *slot, bool all)
-{
-	struct session *t = slot->session;
-	struct resting *r;
-
-	while ((r = slot->resting) &&
-		(all || r->due_ns <= home_of(t)->now_ns)) {
-		slot->resting = r->next;
-		session_return(t, r->msg);
-		free(r);
-	}
-}
-
-static void
-look_again(struct session *t)
-{
-	struct mailslot *slot = t->state;
-	uint64_t next = UINT64_MAX;
-
-	slot->wake_ns = 0;
-	rests_end(slot, false);
-	LIST_FOREACH (node, &slot->consumers) {
-		uint64_t end = leases_end(
-			t, container_of(node, struct consumer, link));
-
-		if (end < next)
-			next = end;
-	}
-	if (slot->resting && slot->resting->due_ns < next)
-		next = slot->resting->due_ns;
-	wake_at(slot, next);
-	session_wake(t);
-}
-
-/* When a lease that begins now ends; 0: never. */
-static uint64_t
-lease_ns(const struct session *t)
-{
-	return t->spec->lease_ms
-		       ? home_of(t)->now_ns + t->spec->lease_ms * NS_PER_MS
-		       : 0;
-}
-
-bool
-mailslot_give_back(struct session *t, uint64_t conn, uint64_t token,
-	uint64_t number, uint64_t delay_ms)
-{
-	struct mailslot *slot = t->state;
-	struct consumer *c = slot ? consumer_find(slot, conn, token) : NULL;
-	struct msg *m = c ? lease_take(&c->lease, number) : NULL;
-
-	if (!m)
-		return false;
-	give_back(t, m, delay_ms ? delay_ms - 1 : retry_ms(t, m));
-	return true;
-}
-
-bool
-mailslot_extend(struct session *t, uint64_t conn, uint64_t token,
-	uint64_t number, uint64_t lease_ms)
-{
-	struct mailslot *slot = t->state;
-	struct consumer *c = slot ? consumer_find(slot, conn, token) : NULL;
-	uint64_t end = lease_ms == UINT64_MAX
-			       ? lease_ns(t)
-			       : home_of(t)->now_ns + lease_ms * NS_PER_MS;
-
-	if (!c || !lease_extend(&c->lease, number, end))
-		return false;
-	if (end)
-		wake_at(slot, end);
-	return true;
-}
+/* ---- dismissal ---------------------------------------------------------- */
 
 static void
 dismiss_all(struct mailslot *slot, struct list *consumers, int status)
@@ -400,9 +232,9 @@ mailslot_run(struct session *t, struct msg *m)
 	if (m->event == notice_gap)
 		return SESSION_DONE;
 	msg_uncall(m); /* whoever has the delivery answers it */
-	lease_add(&c->lease, m, lease_ns(t));
+	lease_add(&c->lease, m, mailslot_lease_ns(t));
 	if (t->spec->lease_ms)
-		wake_at(slot, lease_ns(t));
+		mailslot_wake_at(slot, mailslot_lease_ns(t));
 	return SESSION_LEASED;
 }
 
@@ -429,8 +261,8 @@ static void
 mailslot_reply(struct session *t, uint64_t token, struct msg *reply)
 {
 	(void)reply;
-	if (token == WAKE_TOKEN)
-		look_again(t);
+	if (token == MAILSLOT_WAKE_TOKEN)
+		mailslot_look_again(t);
 }
 
 static void
@@ -451,7 +283,7 @@ mailslot_stop(struct session *t, bool crashed)
 		return; /* it could not start */
 	dismiss_all(slot, &slot->consumers, EVD_STATUS_DIED);
 	dismiss_all(slot, &slot->waiting, EVD_STATUS_DIED);
-	rests_end(slot, true);
+	mailslot_rests_end(slot, true);
 	free(slot->places);
 	free(slot);
 	t->state = NULL;
@@ -474,7 +306,7 @@ mailslot_note(struct session *t, struct msg *m)
 {
 	struct sched *s = home_of(t);
 	struct mailslot *slot = t->state;
-	struct consumer *c = consumer_find(slot, m->from, msg_seq(m));
+	struct consumer *c = mailslot_find(slot, m->from, msg_seq(m));
 
 	switch ((enum mail_note)m->handler) {
 	case MAIL_SETTLED:
@@ -732,7 +564,7 @@ void
 mailslot_detach(struct session *t, uint64_t conn, uint64_t token, bool died)
 {
 	struct mailslot *slot = t->state;
-	struct consumer *c = slot ? consumer_find(slot, conn, token) : NULL;
+	struct consumer *c = slot ? mailslot_find(slot, conn, token) : NULL;
 
 	if (!c)
 		return;

@@ -144,6 +144,23 @@ const struct consumer_init *mailslot_consumer(const struct session *t);
 /* It did not ask for it: @c is told why. */
 void mailslot_dismiss(struct mailslot *slot, struct consumer *c, int status);
 
+/* NULL: it is none of its consumers, or waits no more to be one. */
+struct consumer *mailslot_find(
+	const struct mailslot *slot, uint64_t conn, uint64_t token);
+
+/* ---- rest.c -------------------------------------------------------------- */
+
+enum { MAILSLOT_WAKE_TOKEN = 1 }; /* of the call by which it is woken */
+
+/* Look again at @due_ns. */
+void mailslot_wake_at(struct mailslot *slot, uint64_t due_ns);
+/* It has been woken: what is due goes back. */
+void mailslot_look_again(struct session *t);
+/* What rests goes back, due or @all. */
+void mailslot_rests_end(struct mailslot *slot, bool all);
+/* When a lease that begins now ends; 0: never. */
+uint64_t mailslot_lease_ns(const struct session *t);
+
 /* ---- fanout.c ------------------------------------------------------------ */
 
 /* For who monitors a session: the head of an event's payload, at most. */

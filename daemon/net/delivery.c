@@ -1,0 +1,129 @@
+/* Deliveries: how the events of a binding go to its client's socket. The thread
+ * of the connection's loop. */
+#include "envelope.h"
+#include "kernel/notice.h"
+#include "net/binding.h"
+#include "net/inbound.h"
+#include "parts.h"
+
+/* How long its caller waits yet, 0: not known. */
+static uint32_t
+left_ms(struct binding *b, const struct msg *m)
+{
+	uint64_t now, left;
+
+	if (!msg_call(m) || !msg_deadline_ns(m))
+		return 0;
+	now = clock_now(b->conn->loop->sched.kernel->clock);
+	left = msg_deadline_ns(m) > now ? (msg_deadline_ns(m) - now) / NS_PER_MS
+					: 0;
+	if (left > UINT32_MAX)
+		return 0;
+	return left ? (uint32_t)left : 1;
+}
+
+static void
+write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
+{
+	struct envelope e = {
+		.to = b->number,
+		.event = m->event,
+		.event_size = m->event_size,
+		.payload = m->data,
+		.payload_size = m->size,
+		.headers = msg_headers(m),
+		.headers_size = m->headers_size,
+		.call = handle,
+		.id = m->id,
+		.from = m->from,
+		.attempt = m->attempt,
+		.late_ns = msg_late_ns(m),
+		.priority = m->flags & MSG_URGENT ? 1 : 0,
+		.deadline_ms = left_ms(b, m),
+		.due_ns = msg_due_ns(m),
+	};
+	uint8_t *out = conn_room(b->conn, envelope_bound(&e) + 16);
+
+	if (out)
+		conn_wrote(b->conn, envelope_encode_frame(&e, out));
+}
+
+/* The same of one that many get: @m refers to all but the binding's number. */
+static void
+write_shared(struct binding *b, const struct msg *m)
+{
+	const struct msg_body *body = msg_body(m);
+	uint8_t head[ENVELOPE_SHARED_ROOM], *out;
+
+	if (body->size >= CONN_LARGE) {
+		size_t n = envelope_encode_shared_head(
+			b->number, m->attempt, body->size, head);
+
+		conn_write_large(b->conn, head, n, body->bytes, body->size);
+		return;
+	}
+	out = conn_room(b->conn, body->size + ENVELOPE_SHARED_ROOM);
+	if (out)
+		conn_wrote(
+			b->conn, envelope_encode_shared(b->number, m->attempt,
+					 body->bytes, body->size, out));
+}
+
+/* What many get is not copied to each that is slow: a large one waits for its
+ * turn at the socket. */
+static bool
+has_to_wait(struct conn *c, const struct msg *m)
+{
+	if (!(m->flags & MSG_SHARED) || msg_body(m)->size < CONN_LARGE ||
+		!outbuf_size(&c->out))
+		return false;
+	return c->large_waits = true;
+}
+
+void
+delivery_gap(struct binding *b, const struct msg *m)
+{
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__Gap gap = EVENTD__V1__GAP__INIT;
+	struct notice n;
+
+	notice_read(m, &n);
+	gap.binding = b->number;
+	gap.from = n.from;
+	gap.to = n.to;
+	gap.count = n.lost;
+	notice.what_case = EVENTD__V1__NOTICE__WHAT_GAP;
+	notice.gap = &gap;
+	conn_send_message(b->conn, FRAME_NOTICE, &notice.base);
+}
+
+/* False: not now. */
+bool
+delivery_tell_gap(struct binding *b, const struct msg *m)
+{
+	if (!conn_takes_deliveries(b->conn))
+		return false;
+	delivery_gap(b, m);
+	return true;
+}
+
+/* To the socket, as the next delivery; false: not now. */
+bool
+delivery_write(struct binding *b, const struct msg *m)
+{
+	uint64_t handle = 0;
+
+	if (!conn_takes_deliveries(b->conn) || has_to_wait(b->conn, m))
+		return false;
+	if (msg_call(m)) {
+		handle = inbound_add(
+			b->conn, m, b->number, b->lease.delivered + 1);
+		if (!handle)
+			return false; /* out of memory; settles retry */
+	}
+	if (m->flags & MSG_SHARED)
+		write_shared(b, m);
+	else
+		write_delivery(b, m, handle);
+	return true;
+}
