@@ -55,7 +55,7 @@ struct fixture {
 	struct clock_fake clock;
 	struct sched scheds[FIXTURE_SCHEDS];
 	unsigned n_scheds;
-	unsigned n_wakes;
+	_Atomic unsigned n_wakes; /* threads_test.c has some */
 	struct fake *fakes[FIXTURE_FAKES];
 	unsigned n_fakes;
 	/* Sessions whose executor this is go away until fixture_run_away(). */
