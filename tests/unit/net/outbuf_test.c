@@ -1,5 +1,6 @@
 /* The output buffer: what goes in comes out, at a bounded cost. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "fixture.h"
 #include "net/outbuf.h"
@@ -17,7 +18,7 @@ test_an_empty_one_holds_nothing(void **state)
 	b.end += 10;
 	outbuf_consume(&b, &pool, 10);
 	assert_null(b.data);
-	assert_int_equal(pool.n, 1);
+	assert_int_equal(pool.n_small, 1);
 	assert_ptr_equal(outbuf_reserve(&b, &pool, 10), first);
 	outbuf_deinit(&b, &pool);
 	outbuf_pool_deinit(&pool);
@@ -27,11 +28,17 @@ static void
 test_the_pool_keeps_few_blocks(void **state)
 {
 	struct outbuf_pool pool = {0};
-	struct outbuf b[OUTBUF_SPARES + 5] = {{0}};
+	struct outbuf b[OUTBUF_SMALLS + 5] = {{0}};
 
 	(void)state;
-	for (unsigned i = 0; i < OUTBUF_SPARES + 5; i++)
+	for (unsigned i = 0; i < OUTBUF_SMALLS + 5; i++)
 		assert_non_null(outbuf_reserve(&b[i], &pool, 100));
+	for (unsigned i = 0; i < OUTBUF_SMALLS + 5; i++)
+		outbuf_deinit(&b[i], &pool);
+	assert_int_equal(pool.n_small, OUTBUF_SMALLS);
+	assert_int_equal(pool.n, 0);
+	for (unsigned i = 0; i < OUTBUF_SPARES + 5; i++)
+		assert_non_null(outbuf_reserve(&b[i], &pool, 5000));
 	for (unsigned i = 0; i < OUTBUF_SPARES + 5; i++)
 		outbuf_deinit(&b[i], &pool);
 	assert_int_equal(pool.n, OUTBUF_SPARES);
@@ -67,6 +74,27 @@ test_bytes_keep_their_order(void **state)
 			outbuf_consume(&b, &pool, n);
 		assert_true(b.room <= 4 * most + OUTBUF_BLOCK);
 	}
+	outbuf_deinit(&b, &pool);
+	outbuf_pool_deinit(&pool);
+}
+
+/* Most turns of most connections write few bytes: those cost no more. */
+static void
+test_few_bytes_take_a_small_block(void **state)
+{
+	struct outbuf_pool pool = {0};
+	struct outbuf b = {0};
+
+	(void)state;
+	assert_non_null(outbuf_reserve(&b, &pool, 100));
+	memset(b.data, 'x', 100);
+	b.end += 100;
+	assert_int_equal(b.room, OUTBUF_SMALL);
+	assert_non_null(outbuf_reserve(&b, &pool, OUTBUF_SMALL));
+	assert_int_equal(b.room, OUTBUF_BLOCK);
+	assert_int_equal(outbuf_size(&b), 100);
+	assert_int_equal(b.data[b.start + 99], 'x');
+	assert_int_equal(pool.n_small, 1);
 	outbuf_deinit(&b, &pool);
 	outbuf_pool_deinit(&pool);
 }
@@ -107,6 +135,7 @@ main(void)
 		cmocka_unit_test(test_an_empty_one_holds_nothing),
 		cmocka_unit_test(test_the_pool_keeps_few_blocks),
 		cmocka_unit_test(test_bytes_keep_their_order),
+		cmocka_unit_test(test_few_bytes_take_a_small_block),
 		cmocka_unit_test(test_a_buffer_that_stays_full_is_seldom_moved),
 	};
 
