@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "kernel/journal.h"
+
 void
 census_init(struct census *census, struct loop *loops, unsigned n_loops)
 {
@@ -55,7 +57,8 @@ census_count(struct round *round, struct loop *l)
 		if (!is_at_work(s))
 			continue;
 		/* nobody resumes it now, or it comes back with the store */
-		if (!(s->box_bits & (BOX_PAUSED | BOX_DURABLE)))
+		if (!(s->box_bits & BOX_PAUSED) &&
+			(!session_journal(s) || journal_is_partial(s)))
 			t->waiting += s->box.n + s->box.n_parked;
 		t->waiting += s->run == SESSION_BUSY || s->run == SESSION_AWAY;
 		t->waiting += s->control.tail || s->notices.tail;

@@ -138,31 +138,101 @@ take_over(struct journal *j)
 			j->box->name, n, j->box->size);
 }
 
-int
-journal_open(struct session *t, const char *name)
+/* The journal of @t in @box, which is held. */
+static int
+journal_begin(struct session *t, struct store_box *box, bool partial)
+{
+	struct store *store = atomic_load(&t->home)->kernel->store;
+	struct journal *j = session_health(t) ? journal_new(t, box) : NULL;
+
+	if (!j) {
+		store->ops->release(store, box);
+		return err_raise(-ENOMEM);
+	}
+	j->partial = partial;
+	t->health->journal = j;
+	t->box_bits |= BOX_DURABLE;
+	if (box->paused && !partial)
+		queue_pause(t);
+	take_over(j);
+	journal_load(j);
+	journal_read_rest(j);
+	return 0;
+}
+
+static int
+open_box(struct session *t, const char *name, bool partial)
 {
 	struct store *store = atomic_load(&t->home)->kernel->store;
 	struct store_box *box;
-	struct journal *j;
 
 	if (!store)
 		return JOURNAL_E_NONE;
 	if (store->broken)
 		return JOURNAL_E_BROKEN;
 	box = store->ops->hold(store, name, strlen(name));
-	if (!box)
-		return JOURNAL_E_HELD;
-	j = session_health(t) ? journal_new(t, box) : NULL;
-	if (!j) {
-		store->ops->release(store, box);
-		return err_raise(-ENOMEM);
-	}
-	t->health->journal = j;
-	t->box_bits |= BOX_DURABLE;
-	take_over(j);
-	journal_load(j);
-	journal_read_rest(j);
-	return 0;
+	return box ? journal_begin(t, box, partial) : JOURNAL_E_HELD;
+}
+
+int
+journal_open(struct session *t, const char *name)
+{
+	return open_box(t, name, false);
+}
+
+const char *
+journal_name(const struct session *t)
+{
+	const struct session_spec *spec = t->spec;
+	const char *name = session_name(t);
+
+	if (spec && spec->n_aliases)
+		return spec->aliases[0];
+	if (spec && spec->name)
+		return spec->name;
+	return *name ? name : NULL;
+}
+
+int
+journal_open_partial(struct session *t)
+{
+	const char *name = journal_name(t);
+
+	return name ? open_box(t, name, true) : JOURNAL_E_NAMELESS;
+}
+
+void
+journal_restore(struct session *t, const char *name)
+{
+	struct store *store = atomic_load(&t->home)->kernel->store;
+	struct store_box *box;
+
+	if (!store || store->broken || !name || session_journal(t))
+		return;
+	box = store->ops->find(store, name, strlen(name));
+	if (box && journal_begin(t, box, true))
+		log_err("kernel.no-memory", "what=journal session=\"%s\"",
+			name);
+}
+
+bool
+journal_is_partial(const struct session *t)
+{
+	return session_journal(t) && session_journal(t)->partial;
+}
+
+const char *
+journal_lacks(const struct session *t)
+{
+	const struct store *store = atomic_load(&t->home)->kernel->store;
+
+	if (!store)
+		return "there is no store";
+	if (store->broken)
+		return "the store cannot be used";
+	return journal_name(t) ? "another session has what the store keeps "
+				 "under its name"
+			       : "it has no name to be kept under";
 }
 
 void
@@ -185,7 +255,7 @@ journal_unref(struct journal *j)
 	free(j);
 }
 
-static const char kept_text[] =
+const char journal_kept_text[] =
 	"the session has ended; the event stays in its durable mailbox";
 
 /* Posters of events that are in the store, and that nobody will handle now. */
@@ -199,7 +269,7 @@ drop_waiters(struct journal *j)
 		while ((w = lane->waiters)) {
 			lane->waiters = w->next;
 			sched_tell(j->sched, w->from, w->seq, w->size,
-				EVD_STATUS_DIED, kept_text);
+				EVD_STATUS_DIED, journal_kept_text);
 			free(w);
 		}
 		lane->waiters_end = &lane->waiters;
@@ -220,10 +290,10 @@ journal_keep(struct sched *s, struct session *t, struct msg *m)
 	t->accepted--;
 	s->counters.accepted--;
 	if (m->flags & MSG_ACK)
-		sched_settle(s, m, EVD_STATUS_DIED, kept_text);
+		sched_settle(s, m, EVD_STATUS_DIED, journal_kept_text);
 	if (msg_call(m) && !(m->flags & MSG_REPLIED))
-		sched_reply(s, msg_call(m), EVD_STATUS_DIED, kept_text,
-			sizeof(kept_text) - 1);
+		sched_reply(s, msg_call(m), EVD_STATUS_DIED, journal_kept_text,
+			(uint32_t)strlen(journal_kept_text));
 	msg_free(&s->pool, m);
 	return true;
 }
@@ -275,287 +345,6 @@ uint64_t
 journal_backlog(const struct session *t)
 {
 	return session_journal(t) ? session_journal(t)->n_backlog : 0;
-}
-
-/* ---- taking events ------------------------------------------------------- */
-
-/* A call is of use only while its caller waits, who learns it if the daemon
- * ends: it is stored only so that it keeps its place. */
-bool
-journal_wants(const struct session *t, const struct msg *m)
-{
-	const struct journal *j = session_journal(t);
-
-	return !msg_call(m) || j->n_pending || journal_is_unread(j);
-}
-
-static bool
-has_room(const struct session *t, const struct msg *m)
-{
-	const struct journal *j = session_journal(t);
-	const struct mailbox *box = &t->box;
-	uint64_t n = (uint64_t)box->n + j->n_pending;
-	uint64_t size = box->size + j->pending_size;
-
-	if (!n)
-		return true;
-	return n < box->max_n && size < box->max_size &&
-	       msg_charge(m) <= box->max_size - size;
-}
-
-/* @m with an extra: itself, or a copy in its place. NULL: out of memory. */
-static struct msg *
-widen(struct sched *s, struct msg *m)
-{
-	struct msg *copy;
-
-	if (m->flags & MSG_EXTRA)
-		return m;
-	copy = msg_with_extra(&s->pool, m);
-	if (copy)
-		msg_free(&s->pool, m);
-	return copy;
-}
-
-/* Its record, open for @size more bytes. NULL: out of memory. */
-static struct batch *
-batch_open(struct journal *j, unsigned lane, size_t size)
-{
-	struct lane *l = &j->lanes[lane];
-	struct batch *b = l->last;
-
-	if (b && !b->submitted && b->n < JOURNAL_BATCH &&
-		(!b->n || b->size + size <= JOURNAL_BATCH_SIZE))
-		return b;
-	b = batch_new(j, lane, atomic_fetch_add(&j->store->next_no, 1));
-	if (!b)
-		return NULL;
-	b->size = sizeof(struct batch_head);
-	if (l->last)
-		l->last->next = b;
-	else
-		l->first = b;
-	l->last = b;
-	return b;
-}
-
-static int
-batch_make_room(struct batch *b, size_t size)
-{
-	size_t need = b->size + size, room;
-	uint8_t *bytes;
-
-	if (need <= b->room)
-		return 0;
-	room = need < 1024 ? 1024 : need * 2;
-	bytes = FAULT(batch_make_room) ? NULL : realloc(b->bytes, room);
-	if (!bytes)
-		return err_raise(-ENOMEM);
-	b->bytes = bytes;
-	b->room = (uint32_t)room;
-	return 0;
-}
-
-static void
-batch_add(struct sched *s, struct batch *b, struct msg *m)
-{
-	struct msg_extra *extra = msg_extra(m);
-	struct record r = {.time_ns = sched_wall_ns(s)};
-
-	if (extra->expires_ns)
-		r.expires_ns = r.time_ns + extra->expires_ns - s->now_ns;
-	b->size += (uint32_t)record_put(b->bytes + b->size, m, &r);
-	extra->batch = b;
-	extra->place = b->n++;
-	b->charge += msg_charge(m);
-	b->n_left++;
-}
-
-static void event_safe(struct batch *b, struct msg *m);
-
-int
-journal_take(struct sched *s, struct session *t, struct msg *m)
-{
-	struct journal *j = session_journal(t);
-	size_t size = record_size(m);
-	struct batch *b = batch_open(
-		j, m->flags & MSG_URGENT ? LANE_URGENT : LANE_NORMAL, size);
-
-	if (!b || batch_make_room(b, size))
-		return err_raise(-ENOMEM);
-	m = widen(s, m);
-	if (!m)
-		return err_raise(-ENOMEM);
-	batch_add(s, b, m);
-	if (msg_extra(m)->key_size)
-		aside_admitted(s, t, m);
-	j->n_pending++;
-	j->pending_size += msg_charge(m);
-	journal_touch(j);
-	if (j->store->interval_ms || (m->flags & (MSG_DELAYED | MSG_ADMITTED)))
-		event_safe(b, m); /* it counts already, or need not wait */
-	else
-		msg_queue_push(&b->msgs, m);
-	return 0;
-}
-
-/* There is no room. */
-static int
-refuse_or_park(struct sched *s, struct session *t, struct msg *m)
-{
-	enum overflow overflow =
-		t->spec ? spec_overflow(t->spec, m->event) : OVERFLOW_BLOCK;
-
-	if (overflow != OVERFLOW_BLOCK)
-		return queue_overflow(s, t, m);
-	return mailbox_park(&t->box, m) ? SCHED_E_FULL : 0;
-}
-
-int
-journal_deliver(struct sched *s, struct session *t, struct msg *m)
-{
-	const struct msg_extra *extra = msg_extra(m);
-
-	if (extra && extra->key_size && !session_journal(t)->keys_known) {
-		msg_queue_push(&session_journal(t)->early, m);
-		return 0;
-	}
-	if ((t->box.n_parked || !has_room(t, m)) && !(m->flags & MSG_ADMITTED))
-		return refuse_or_park(s, t, m);
-	return journal_take(s, t, m);
-}
-
-void
-journal_admit_parked(struct sched *s, struct session *t)
-{
-	uint64_t id = atomic_load(&t->id);
-	struct msg *m;
-
-	while (session_find(s->kernel, id) == t && t->box.n_parked) {
-		if (aside_end_parked(s, t))
-			continue;
-		if (!has_room(t, msg_ring_head(&t->box.parked)))
-			return;
-		m = mailbox_pop_parked(&t->box);
-		if (journal_take(s, t, m))
-			msg_end(s, t, m, MSG_END_REFUSED, EVD_STATUS_NO_MEMORY,
-				"out of memory");
-	}
-}
-
-void
-journal_ran(struct sched *s, struct session *t)
-{
-	(void)s;
-	if (journal_is_unread(session_journal(t)))
-		journal_load(session_journal(t));
-}
-
-/* ---- safe ---------------------------------------------------------------- */
-
-/* Whether the events of @b are to be in memory. */
-static void
-decide(struct batch *b)
-{
-	struct journal *j = b->journal;
-	struct lane *lane = &j->lanes[b->lane];
-
-	b->decided = true;
-	b->in_memory = !lane->unread && j->n_loaded < JOURNAL_WINDOW &&
-		       j->loaded_size < JOURNAL_WINDOW_SIZE;
-	if (b->in_memory)
-		return;
-	if (!lane->unread)
-		lane->next = b->no;
-	lane->unread = true;
-}
-
-/* Who waits for more than that it is safe is remembered until it is read. */
-static void
-keep_waiter(struct batch *b, const struct msg *m)
-{
-	struct lane *lane = &b->journal->lanes[b->lane];
-	struct waiter *w = FAULT(keep_waiter) ? NULL : calloc(1, sizeof(*w));
-
-	if (!w) {
-		log_err("kernel.no-memory", "what=waiter event_id=%" PRIu64,
-			m->id);
-		return;
-	}
-	*w = (struct waiter){.no = b->no,
-		.from = m->from,
-		.seq = msg_seq(m),
-		.size = m->size,
-		.place = msg_extra(m)->place,
-		.level = (uint8_t)msg_level(m)};
-	*lane->waiters_end = w;
-	lane->waiters_end = &w->next;
-}
-
-/* It has its place in the mailbox of @t, but not in memory. */
-static void
-to_backlog(struct sched *s, struct session *t, struct batch *b, struct msg *m)
-{
-	struct journal *j = b->journal;
-
-	t->box.n++;
-	t->box.size += msg_charge(m);
-	j->n_backlog++;
-	j->backlog_size += msg_charge(m);
-	m->flags |= MSG_ADMITTED;
-	sched_settle_level(s, m, MSG_LEVEL_DURABLE);
-	sched_admitted(s, t, m); /* a poster that is told may stop @t */
-	if ((m->flags & MSG_ACK) && j->session)
-		keep_waiter(b, m);
-	else if (m->flags & MSG_ACK)
-		sched_settle(s, m, EVD_STATUS_DIED, kept_text);
-	msg_extra(m)->batch = NULL;
-	aside_ended(s, m, EVD_STATUS_OK, NULL); /* its key is known */
-	msg_free(&s->pool, m);
-}
-
-static void
-to_memory(struct sched *s, struct session *t, struct batch *b, struct msg *m)
-{
-	struct journal *j = b->journal;
-
-	j->n_loaded++;
-	j->loaded_size += msg_charge(m);
-	mailbox_take_in(&t->box, m);
-	if (t->run == SESSION_IDLE && !t->queued)
-		sched_enqueue(s, t);
-	sched_settle_level(s, m, MSG_LEVEL_DURABLE);
-	if (j->session)
-		sched_admitted(s, t, m); /* last: its poster may stop @t */
-}
-
-/* Its session has gone: it waits for the next one. */
-static void
-to_nobody(struct sched *s, struct msg *m)
-{
-	sched_settle_level(s, m, MSG_LEVEL_DURABLE);
-	msg_extra(m)->batch = NULL;
-	if (m->flags & MSG_ACK)
-		sched_settle(s, m, EVD_STATUS_DIED, kept_text);
-	msg_free(&s->pool, m);
-}
-
-/* @m of @b is safe: it is accepted. */
-static void
-event_safe(struct batch *b, struct msg *m)
-{
-	struct journal *j = b->journal;
-
-	if (!b->decided)
-		decide(b);
-	j->n_pending--;
-	j->pending_size -= msg_charge(m);
-	if (!j->session)
-		to_nobody(j->sched, m);
-	else if (b->in_memory)
-		to_memory(j->sched, j->session, b, m);
-	else
-		to_backlog(j->sched, j->session, b, m);
 }
 
 /* @m could not be stored. */
@@ -647,7 +436,7 @@ batch_written(struct batch *b, int status)
 	free(b->bytes);
 	b->bytes = NULL;
 	while ((m = msg_queue_pop(&b->msgs)))
-		event_safe(b, m);
+		batch_event_safe(b, m);
 	batch_release(b);
 	if (j->session)
 		journal_load(j);

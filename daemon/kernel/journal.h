@@ -33,6 +33,18 @@ struct session;
  * cannot be used, store.broken says why; -ENOMEM. */
 enum { JOURNAL_E_HELD = 1, JOURNAL_E_NONE = 2, JOURNAL_E_BROKEN = 3 };
 int journal_open(struct session *t, const char *name);
+/* The same for one whose mailbox is in memory, but for events that ask for
+ * durability: now that the first of them has come; JOURNAL_E_NAMELESS: it has
+ * no name to be found by later. Or at its start, if some are in the store: then
+ * what comes to nothing is of no interest. */
+enum { JOURNAL_E_NAMELESS = 4 };
+int journal_open_partial(struct session *t);
+void journal_restore(struct session *t, const char *name);
+bool journal_is_partial(const struct session *t);
+/* What its mailbox is called in the store; NULL: it has no name. */
+const char *journal_name(const struct session *t);
+/* Why @t has no journal, for people. */
+const char *journal_lacks(const struct session *t);
 /* @t goes: what its mailbox holds stays in the store, whoever waits for it to
  * be handled is told so. */
 void journal_close(struct session *t);
@@ -86,6 +98,13 @@ void journal_drop_key(struct session *t, const char *key, uint8_t size);
 /* The record @data of STORE_EVENTS: how many of its events are damaged; *n is
  * how many it has. Any thread. */
 uint32_t journal_check_record(const uint8_t *data, size_t size, uint32_t *n);
+
+/* The mailbox of @t is or is not paused, so that it is in the next run as well;
+ * done(@arg) tells when that is safe, or cannot be written. False: @t is not
+ * durable, or there is no memory: it is not called. */
+typedef void (*journal_done_fn)(struct sched *s, void *arg, int status);
+bool journal_pause(
+	struct session *t, bool paused, journal_done_fn done, void *arg);
 
 /* Events in the store alone. */
 uint64_t journal_backlog(const struct session *t);

@@ -70,6 +70,7 @@ struct journal {
 	struct sched *sched;
 	struct store *store;
 	struct store_box *box;
+	bool partial; /* only events that ask for it are durable */
 	struct journal *next_dirty; /* in sched.journals */
 	bool dirty;
 	struct lane lanes[LANES];
@@ -118,6 +119,15 @@ void journal_touch(struct journal *j);
 void journal_unref(struct journal *j);
 /* The job of @b's record is back: it is safe, or @status says why not. */
 void batch_written(struct batch *b, int status);
+
+/* @m of @b is safe: it is accepted. */
+void batch_event_safe(struct batch *b, struct msg *m);
+/* What posters are told whose event is in the store, and nowhere else. */
+extern const char journal_kept_text[];
+
+/* The row of @box as it is now; it refers to @row. */
+struct store_write journal_box_write(
+	const struct store_box *box, struct store_box_row *row);
 
 /* The store has failed: once more, a while later. */
 void journal_retry_later(struct journal *j);

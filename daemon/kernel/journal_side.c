@@ -102,6 +102,61 @@ journal_drop_key(struct session *t, const char *key, uint8_t size)
 	journal_write(t, STORE_KEYS, key, size, NULL, 0);
 }
 
+/* ---- what the mailbox itself is like ------------------------------------- */
+
+struct box_job {
+	struct store_job job;
+	struct journal *journal;
+	struct store_write write;
+	struct store_box_row row;
+	journal_done_fn done;
+	void *arg;
+};
+
+static void
+box_done(struct sched *s, struct store_job *job)
+{
+	struct box_job *b = container_of(job, struct box_job, job);
+	struct journal *j = b->journal;
+
+	b->done(s, b->arg, job->status);
+	free(b);
+	j->n_loads--;
+	journal_unref(j);
+}
+
+static bool
+box_store(struct journal *j, journal_done_fn done, void *arg)
+{
+	struct box_job *b = FAULT(box_store) ? NULL : calloc(1, sizeof(*b));
+
+	if (!b)
+		return false;
+	b->journal = j;
+	b->write = journal_box_write(j->box, &b->row);
+	b->done = done;
+	b->arg = arg;
+	b->job.writes = &b->write;
+	b->job.n_writes = 1;
+	b->job.frees = true; /* it takes no room */
+	b->job.sched = j->sched;
+	b->job.done = box_done;
+	j->n_loads++;
+	j->store->ops->submit(j->store, &b->job, &b->job);
+	return true;
+}
+
+bool
+journal_pause(struct session *t, bool paused, journal_done_fn done, void *arg)
+{
+	struct journal *j = session_journal(t);
+
+	if (!j || j->partial)
+		return false;
+	j->box->paused = paused;
+	return box_store(j, done, arg);
+}
+
 /* ---- keys and dead letters of other runs -------------------------------- */
 
 struct keys_job {

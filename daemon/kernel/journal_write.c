@@ -201,24 +201,30 @@ add_ends(struct write_job *w, struct batch *b)
 	}
 }
 
-static void
-add_box(struct write_job *w)
+struct store_write
+journal_box_write(const struct store_box *box, struct store_box_row *row)
 {
-	struct store_box *box = w->journal->box;
-
-	w->row = (struct store_box_row){
+	*row = (struct store_box_row){
 		.id = box->id,
 		.n = box->n,
 		.size = box->size,
-		.flags = box->standing ? STORE_BOX_STANDING : 0,
+		.flags = (box->standing ? STORE_BOX_STANDING : 0) |
+			 (box->paused ? STORE_BOX_PAUSED : 0),
 	};
-	w->job.writes[w->job.n_writes++] = (struct store_write){
+	return (struct store_write){
 		.table = STORE_BOXES,
 		.key = box->name,
 		.key_size = box->name_size,
-		.data = &w->row,
-		.size = sizeof(w->row),
+		.data = row,
+		.size = sizeof(*row),
 	};
+}
+
+static void
+add_box(struct write_job *w)
+{
+	w->job.writes[w->job.n_writes++] =
+		journal_box_write(w->journal->box, &w->row);
 }
 
 /* Those that go with new events, or the others: in the order in which they were

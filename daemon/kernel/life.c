@@ -147,11 +147,15 @@ static void
 take_journal(struct session *s)
 {
 	const struct session_spec *spec = s->spec;
-	const char *name = spec->n_aliases ? spec->aliases[0] : spec->name;
+	const char *name = journal_name(s);
 	int r;
 
-	if (!spec->durable || !name || home_of(s)->kernel->without_store)
+	if (!name || home_of(s)->kernel->without_store)
 		return;
+	if (!spec->durable) {
+		journal_restore(s, name);
+		return;
+	}
 	r = journal_open(s, name);
 	if (r)
 		fail_journal(s, name, r);

@@ -377,10 +377,9 @@ sched_explain(struct sched *s, int r, uint64_t session, char *text, size_t size)
 			"%u calls are outstanding (MaxCalls= in eventd.conf)",
 			s->kernel->limits.max_calls);
 	else if (r == SCHED_E_VOLATILE)
-		snprintf(text, size,
-			"the mailbox of '%s' is not durable (Durable=yes in "
-			"[Mailbox])",
-			t ? session_name(t) : "");
+		snprintf(text, size, "the mailbox of '%s' keeps nothing: %s",
+			t ? session_name(t) : "",
+			t ? journal_lacks(t) : "it lives elsewhere");
 	else
 		snprintf(text, size, "%s", sched_end_text(sched_status(r)));
 	return text;
@@ -449,7 +448,7 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 		if (aside_is_known(s, t, m))
 			return 0;
 		if (msg_level(m) == MSG_LEVEL_DURABLE && (m->flags & MSG_ACK) &&
-			!session_journal(t))
+			!session_journal(t) && journal_open_partial(t))
 			return SCHED_E_VOLATILE;
 	}
 	if ((t->box_bits & BOX_DURABLE) && journal_wants(t, m))

@@ -83,6 +83,7 @@ struct store_box {
 	uint64_t size;      /* and their bytes */
 	bool held;          /* by a session, which alone changes n and size */
 	bool standing;      /* a client asked for it, no file */
+	bool paused;        /* its events wait until it is resumed */
 	uint8_t name_size;
 	char name[];
 };
@@ -91,7 +92,7 @@ struct store_box {
 struct store_box_row {
 	uint64_t id, n, size, flags;
 };
-enum { STORE_BOX_STANDING = 1 };
+enum { STORE_BOX_STANDING = 1, STORE_BOX_PAUSED = 2 };
 
 struct store;
 
@@ -104,6 +105,9 @@ struct store_ops {
 	struct store_box *(*hold)(
 		struct store *store, const char *name, size_t size);
 	void (*release)(struct store *store, struct store_box *box);
+	/* The same as hold() if there is one and it holds events; else NULL. */
+	struct store_box *(*find)(
+		struct store *store, const char *name, size_t size);
 };
 
 enum { STORE_RUN_SHIFT = 40 };

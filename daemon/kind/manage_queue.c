@@ -156,6 +156,17 @@ profile(struct manage *m, struct sched *s, struct session *t)
 /* ---- all --------------------------------------------------------------- */
 
 static void
+pause_stored(struct sched *s, void *arg, int status)
+{
+	struct manage *m = arg;
+
+	if (status)
+		manage_fail(m, EVD_STATUS_IO,
+			"it is so only until eventd ends: the store fails");
+	manage_end(m, s);
+}
+
+static void
 set_pause(struct manage *m, struct session *t)
 {
 	m->on = m->op == MANAGE_PAUSE;
@@ -163,6 +174,7 @@ set_pause(struct manage *m, struct session *t)
 		queue_pause(t);
 	else
 		queue_resume(t);
+	m->pending = journal_pause(t, m->on, pause_stored, m);
 }
 
 bool

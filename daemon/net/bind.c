@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kernel/claim.h"
+#include "kernel/journal.h"
 #include "kernel/queue.h"
 #include "net/binding.h"
 #include "net/mailslot.h"
@@ -212,6 +213,8 @@ bind_own(struct conn *c, uint64_t number, const struct consumer_init *wish,
 	}
 	binding_insert(c, b);
 	answer_bound(bound, b->session->id, wish);
+	if (!r) /* what a client of that alias has left behind */
+		journal_restore(b->session, wish->alias);
 	return r ? MAILSLOT_E_QUEUED : EVD_STATUS_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "envelope.h"
+#include "kernel/journal.h"
 #include "kernel/notice.h"
 #include "net/inbound.h"
 #include "net/mailslot.h"
@@ -85,11 +86,12 @@ client_alias(struct session *s, const char *name, bool held, uint64_t by)
 {
 	struct binding *b = s->state;
 
-	(void)name; /* it has one alone */
-	if (held)
+	if (held) { /* it has one alone */
 		binding_granted(b);
-	else
+		journal_restore(s, name);
+	} else {
 		binding_dismissed(b->conn, b, EVD_STATUS_TAKEN, by);
+	}
 }
 
 /* It is too slow, and wanted that to be its end. */

@@ -142,6 +142,22 @@ lmdb_hold(struct store *store, const char *name, size_t size)
 	return box;
 }
 
+static struct store_box *
+lmdb_find(struct store *store, const char *name, size_t size)
+{
+	struct lmdb *l = lmdb_of(store);
+	struct store_box *box;
+
+	pthread_mutex_lock(&l->lock);
+	box = box_find(l, name, size);
+	if (box && (box->held || !box->n))
+		box = NULL;
+	if (box)
+		box->held = true;
+	pthread_mutex_unlock(&l->lock);
+	return box;
+}
+
 static void
 lmdb_release(struct store *store, struct store_box *box)
 {
@@ -156,6 +172,7 @@ static const struct store_ops lmdb_ops = {
 	.submit = lmdb_submit,
 	.hold = lmdb_hold,
 	.release = lmdb_release,
+	.find = lmdb_find,
 };
 
 /* ---- one transaction ----------------------------------------------------- */
@@ -567,6 +584,7 @@ box_load(struct lmdb *l, const MDB_val *key, const MDB_val *value)
 	box->n = row.n;
 	box->size = row.size;
 	box->standing = row.flags & STORE_BOX_STANDING;
+	box->paused = row.flags & STORE_BOX_PAUSED;
 	if (box->id > l->last_box)
 		l->last_box = box->id;
 	return 0;

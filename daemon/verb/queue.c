@@ -223,6 +223,24 @@ verb_queue_peek(struct peer *p, const Eventd__V1__Request *r)
 
 /* ---- pause and resume -------------------------------------------------- */
 
+/* It is so now; whether it will be after a restart, the store says. */
+static void
+pause_stored(struct sched *s, void *arg, int status)
+{
+	struct gather *g = arg;
+	const struct inspection *in = g->out;
+
+	if (status) {
+		g->status = EVD_STATUS_IO;
+		snprintf(g->text, sizeof(g->text),
+			"'%s' is %s, but only until eventd ends: the store "
+			"says %s",
+			g->name, in->pause ? "paused" : "resumed",
+			strerror(-status));
+	}
+	gather_return(g, s);
+}
+
 static bool
 pause_visit(struct gather *g, struct sched *s)
 {
@@ -236,6 +254,7 @@ pause_visit(struct gather *g, struct sched *s)
 	else
 		queue_resume(t);
 	in->changed.paused = in->pause;
+	g->pending = journal_pause(t, in->pause, pause_stored, g);
 	return false;
 }
 

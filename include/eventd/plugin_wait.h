@@ -61,7 +61,7 @@ evd_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
 
 /* Post as @args say (reply_event is not for it) and wait until args->level is
  * reached. 0, or why it is not as an errno: -EAGAIN (the mailbox is full),
- * -EOPNOTSUPP (EVD_DURABLE of a mailbox that is not durable), -ETIMEDOUT (it
+ * -EOPNOTSUPP (EVD_DURABLE without a store), -ETIMEDOUT (it
  * may still get there), -ECANCELED, -EREMOTEIO (EVD_HANDLED: its handler
  * failed) ..., or as evd_ctx_post_level(), -EPERM, -EDEADLK (EVD_DELIVERED and
  * EVD_HANDLED by oneself). */

@@ -163,6 +163,7 @@ class Durable(ctl.TestCase):
         for i in range(3):
             self.ctl("post", "keep", "add", str(i))
         self.crash()
+        self.ctl("queue", "resume", "keep")
         wait_for(lambda: self.ctl("call", "keep", "seen") == b"0/1 1/1 2/1",
                  "all three in order")
         self.crash()
@@ -200,11 +201,58 @@ class Durable(ctl.TestCase):
         self.crash()
         self.assertEqual(self.ctl("call", "keep", "seen"), b"")
 
-    def test_durable_needs_a_durable_mailbox(self):
+    # B44: what an ack means is the same everywhere, and asked for by post
+    def test_one_post_is_durable_in_a_volatile_mailbox(self):
+        self.keep()
+        self.start()
+        self.ctl("queue", "pause", "keep")
+        self.ctl("post", "keep", "add", "gone")
+        self.ctl("post", "keep", "add", "kept", "--wait", "durable")
+        self.ctl("post", "keep", "add", "gone")
+        self.crash()
+        wait_for(lambda: self.ctl("call", "keep", "seen") == b"kept/1",
+                 "the durable one alone")
+        self.crash()
+        self.assertEqual(self.ctl("call", "keep", "seen"), b"")
+        self.accounts()
+
+    def test_a_client_finds_what_was_durable_of_its_alias(self):
+        self.start()
+        with self.daemon.client() as c:
+            self.bind(c, "mine")
+            self.ctl("post", "mine", "gone")
+            self.ctl("post", "mine", "kept", "--wait", "durable")
+            c.until(lambda: len(c.deliveries) == 2)
+            self.kill()
+        self.start_again()
+        self.ctl("post", "mine", "e", code=68)  # nobody is there
+        with self.daemon.client() as c:
+            self.bind(c, "mine")
+            c.until(lambda: c.deliveries)
+            self.assertEqual(harness.first(c.deliveries[0], 3), b"kept")
+            self.assertEqual(harness.first(c.deliveries[0], 14), 1)
+            self.settle(c, 1)
+            wait_for(lambda: self.accounts()["handled"] == 1, "its end")
+
+    def test_durable_without_a_store_says_so(self):
+        self.daemon.configure()
         self.keep()
         self.start()
         self.ctl("post", "keep", "add", "--wait", "durable", code=76)
-        self.assertIn("Durable=yes", self.err)
+        self.assertIn("there is no store", self.err)
+
+    def test_a_pause_outlives_the_daemon(self):
+        self.keep("Durable=yes")
+        self.start()
+        self.ctl("queue", "pause", "keep")
+        self.crash()
+        self.ctl("post", "keep", "add", "x")
+        self.assertTrue(self.object("queue", "peek", "keep")["event"], "add")
+        self.assertEqual(self.ctl("call", "keep", "seen", "--timeout", "100ms",
+                                  code=124), b"")
+        self.ctl("queue", "resume", "keep")
+        self.restart()
+        wait_for(lambda: self.ctl("call", "keep", "seen") == b"", "it runs")
 
     def post(self, *words):
         """What a script's post with the option `wait` said."""
@@ -220,12 +268,10 @@ class Durable(ctl.TestCase):
         for level in ("accepted", "durable"):
             self.assertEqual(self.post("jobs", level), "true")
         self.assertEqual(self.post("jobs", "handled", "0.05"), "nil timeout")
-        self.assertEqual(self.post("plain", "durable"), "nil unsupported")
+        self.assertEqual(self.post("plain", "durable"), "true")
         self.assertEqual(self.post("nobody", "durable"), "nil no-alias")
         for level in ("accepted", "durable", "delivered", "handled"):
-            self.assertEqual(self.post("plain", level),
-                             "nil unsupported" if level == "durable"
-                             else "true")
+            self.assertEqual(self.post("plain", level), "true")
             self.assertEqual(self.post("keep", level), "true")
         self.kill()
         self.start_again("--loops", "2")

@@ -197,7 +197,22 @@ fake_store_release(struct store *store, struct store_box *box)
 	box->held = false;
 }
 
+static inline struct store_box *
+fake_store_held(struct store *store, const char *name, size_t size)
+{
+	struct store_box *box = fake_store_of(store)->boxes;
+
+	while (box &&
+		(box->name_size != size || memcmp(box->name, name, size) != 0))
+		box = box->next;
+	if (!box || box->held || !box->n)
+		return NULL;
+	box->held = true;
+	return box;
+}
+
 static const struct store_ops fake_store_ops = {
+	.find = fake_store_held,
 	.submit = fake_store_submit,
 	.hold = fake_store_hold,
 	.release = fake_store_release,
@@ -287,6 +302,8 @@ fake_store_restart(struct fake_store *f)
 		box->id = stored.id;
 		box->n = stored.n;
 		box->size = stored.size;
+		box->standing = stored.flags & STORE_BOX_STANDING;
+		box->paused = stored.flags & STORE_BOX_PAUSED;
 	}
 }
 

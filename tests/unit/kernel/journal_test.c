@@ -578,21 +578,6 @@ test_a_purge_reaches_what_is_in_the_store(void **state)
 }
 
 static void
-test_durable_to_a_volatile_mailbox_is_refused(void **state)
-{
-	struct world *w = *state;
-	struct fake *plain = fake_new(w->f, 0, "plain");
-	struct msg *m = fixture_rich(w->poster->sched, plain, "a");
-
-	w->poster->texts = true;
-	fixture_send(w->poster, m, 1, MSG_LEVEL_DURABLE, 0);
-	fixture_run(w->f);
-	assert_string_equal(fake_trace(w->poster),
-		"settled1=unsupported:the mailbox of 'plain' is not durable "
-		"(Durable=yes in [Mailbox])");
-}
-
-static void
 test_a_second_session_cannot_have_the_mailbox(void **state)
 {
 	struct world *w = *state;
@@ -647,7 +632,6 @@ main(void)
 		TEST(test_a_dead_letter_survives),
 		TEST(test_events_move_between_durable_mailboxes),
 		TEST(test_a_purge_reaches_what_is_in_the_store),
-		TEST(test_durable_to_a_volatile_mailbox_is_refused),
 		TEST(test_a_second_session_cannot_have_the_mailbox),
 		TEST(test_a_call_does_not_wait_for_the_store),
 	};

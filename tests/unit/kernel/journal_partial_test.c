@@ -1,0 +1,227 @@
+/* Mailboxes in memory, some of whose events ask for durability; and what else
+ * the store keeps of a mailbox. On a store in memory. */
+#include "kernel/journal.h"
+
+#include "fake_store.h"
+
+#include <errno.h>
+
+#include "kernel/queue.h"
+
+struct world {
+	struct fixture *f;
+	struct fake_store *store;
+	struct fake *box, *poster;
+	bool durable;
+};
+
+static void
+world_open(struct world *w)
+{
+	struct session_spec *spec = fixture_spec("box", RESTART_NO);
+
+	spec->durable = w->durable;
+	w->f = fixture_new(1, NULL);
+	w->f->kernel.store = &w->store->store;
+	w->poster = fake_new(w->f, 0, "poster");
+	w->box = fake_hosted(w->f, 0, spec);
+	fake_store_run(w->f, w->store);
+}
+
+static int
+setup(void **state)
+{
+	static struct world world;
+
+	world = (struct world){.store = fake_store_new()};
+	world_open(&world);
+	*state = &world;
+	return 0;
+}
+
+static void
+world_close(struct world *w)
+{
+	session_stop(w->box->session);
+	fake_store_run(w->f, w->store);
+	fixture_free(w->f);
+}
+
+static int
+teardown(void **state)
+{
+	struct world *w = *state;
+
+	world_close(w);
+	fake_store_free(w->store);
+	return 0;
+}
+
+static void
+restart(struct world *w)
+{
+	world_close(w);
+	fake_store_restart(w->store);
+	world_open(w);
+}
+
+static void
+post(struct world *w, const char *event, uint64_t seq, enum msg_level level)
+{
+	struct msg *m = fixture_rich(w->poster->sched, w->box, event);
+
+	fixture_send(w->poster, m, seq, level, MSG_MAY_PARK);
+}
+
+static void
+test_one_event_is_durable(void **state)
+{
+	struct world *w = *state;
+
+	queue_pause(w->box->session);
+	post(w, "a", 1, MSG_LEVEL_ACCEPTED);
+	post(w, "b", 2, MSG_LEVEL_DURABLE);
+	fake_store_run(w->f, w->store);
+	post(w, "c", 3, MSG_LEVEL_ACCEPTED);
+	post(w, "d", 4, MSG_LEVEL_DURABLE);
+	fake_store_run(w->f, w->store);
+	assert_string_equal(fake_trace(w->poster),
+		"settled1=ok settled2=ok settled3=ok settled4=ok");
+	assert_int_equal(fake_store_count(w->store, STORE_EVENTS), 2);
+	restart(w);
+	assert_string_equal(fake_trace(w->box), "start b d");
+	assert_int_equal(fake_store_count(w->store, STORE_EVENTS), 0);
+}
+
+static void
+test_nothing_overtakes_what_is_being_written(void **state)
+{
+	struct world *w = *state;
+
+	post(w, "0", 1, MSG_LEVEL_DURABLE);
+	fake_store_run(w->f, w->store);
+	fake_trace(w->box);
+	post(w, "a", 2, MSG_LEVEL_DURABLE);
+	post(w, "b", 3, MSG_LEVEL_ACCEPTED);
+	fixture_run(w->f);
+	assert_string_equal(fake_trace(w->box), "");
+	fake_store_run(w->f, w->store);
+	post(w, "c", 4, MSG_LEVEL_ACCEPTED);
+	fixture_run(w->f); /* it needs no store */
+	assert_string_equal(fake_trace(w->box), "a b c");
+	assert_int_equal(session_counters(w->box->session).handled, 4);
+}
+
+static void
+test_what_never_asked_needs_no_journal(void **state)
+{
+	struct world *w = *state;
+
+	post(w, "a", 1, MSG_LEVEL_HANDLED);
+	fixture_run(w->f);
+	assert_null(session_journal(w->box->session));
+	restart(w);
+	assert_null(session_journal(w->box->session));
+}
+
+static void
+test_a_session_without_a_name_keeps_nothing(void **state)
+{
+	struct world *w = *state;
+	struct fake *nameless = fake_new(w->f, 0, NULL);
+	struct msg *m = fixture_rich(w->poster->sched, nameless, "a");
+
+	w->poster->texts = true;
+	fixture_send(w->poster, m, 1, MSG_LEVEL_DURABLE, 0);
+	fixture_run(w->f);
+	assert_string_equal(fake_trace(w->poster),
+		"settled1=unsupported:the mailbox of '' keeps nothing: it has "
+		"no name to be kept under");
+}
+
+static void
+test_without_a_store_it_says_so(void **state)
+{
+	struct world *w = *state;
+
+	w->poster->texts = true;
+	w->f->kernel.store = NULL;
+	post(w, "a", 1, MSG_LEVEL_DURABLE);
+	fixture_run(w->f);
+	assert_string_equal(fake_trace(w->poster),
+		"settled1=unsupported:the mailbox of 'box' keeps nothing: "
+		"there is no store");
+	w->f->kernel.store = &w->store->store;
+}
+
+static void
+note_status(struct sched *s, void *arg, int status)
+{
+	(void)s;
+	*(int *)arg = status;
+}
+
+static void
+test_a_pause_is_there_after_a_restart(void **state)
+{
+	struct world *w = *state;
+	int status = 1;
+
+	world_close(w);
+	w->durable = true;
+	world_open(w);
+	queue_pause(w->box->session);
+	assert_true(journal_pause(w->box->session, true, note_status, &status));
+	fake_store_run(w->f, w->store);
+	assert_int_equal(status, 0);
+	restart(w);
+	assert_true(queue_is_paused(w->box->session));
+	fake_trace(w->box);
+	post(w, "a", 1, MSG_LEVEL_DURABLE);
+	fake_store_run(w->f, w->store);
+	assert_string_equal(fake_trace(w->poster), "settled1=ok");
+	assert_string_equal(fake_trace(w->box), "");
+	queue_resume(w->box->session);
+	journal_pause(w->box->session, false, note_status, &status);
+	fake_store_run(w->f, w->store);
+	assert_string_equal(fake_trace(w->box), "a");
+	restart(w);
+	assert_false(queue_is_paused(w->box->session));
+}
+
+static void
+test_a_pause_that_cannot_be_stored_is_told(void **state)
+{
+	struct world *w = *state;
+	int status = 1;
+
+	assert_false(
+		journal_pause(w->box->session, true, note_status, &status));
+	assert_int_equal(status, 1);
+	world_close(w);
+	w->durable = true;
+	world_open(w);
+	w->store->status = -ENOSPC;
+	assert_true(journal_pause(w->box->session, true, note_status, &status));
+	fake_store_run(w->f, w->store);
+	assert_int_equal(status, -ENOSPC);
+	w->store->status = 0;
+}
+
+int
+main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_one_event_is_durable),
+		TEST(test_nothing_overtakes_what_is_being_written),
+		TEST(test_what_never_asked_needs_no_journal),
+		TEST(test_a_session_without_a_name_keeps_nothing),
+		TEST(test_without_a_store_it_says_so),
+		TEST(test_a_pause_is_there_after_a_restart),
+		TEST(test_a_pause_that_cannot_be_stored_is_told),
+	};
+#undef TEST
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
