@@ -189,24 +189,44 @@ thread_main(void *arg)
 	return NULL;
 }
 
+/* On the pool's CPUs; or on any, if there are no such CPUs or it is forbidden:
+ * sessions on the wrong CPUs are slow, without a thread they hang. */
+static int
+thread_create(struct pool *p, struct pool_thread *t)
+{
+	pthread_attr_t attr;
+	int r;
+
+	if (!p->has_cpus)
+		return pthread_create(&t->thread, NULL, thread_main, t);
+	pthread_attr_init(&attr);
+	pthread_attr_setaffinity_np(&attr, sizeof(p->cpus), &p->cpus);
+	r = pthread_create(&t->thread, &attr, thread_main, t);
+	pthread_attr_destroy(&attr);
+	if (r != EINVAL && r != EPERM)
+		return r;
+	log_warn("pool.cpus", "pool=\"%s\" errno=%d text=\"CPUAffinity= %s\"",
+		p->name, r,
+		r == EPERM ? "is forbidden here: its threads use any CPU"
+			   : "names no CPU that may be used: its threads use "
+			     "any");
+	p->has_cpus = false;
+	return thread_create(p, t);
+}
+
 /* One more, if there may be: it looks into the queue first of all, or waits to
  * be roused. */
 static struct pool_thread *
 thread_add(struct pool *p, enum pool_word word)
 {
 	struct pool_thread *t = &p->threads[p->n_threads];
-	pthread_attr_t attr;
 	int r;
 
 	if (p->n_threads == p->n_max)
 		return NULL;
 	t->pool = p;
 	atomic_store(&t->word, word);
-	pthread_attr_init(&attr);
-	if (p->has_cpus)
-		pthread_attr_setaffinity_np(&attr, sizeof(p->cpus), &p->cpus);
-	r = pthread_create(&t->thread, &attr, thread_main, t);
-	pthread_attr_destroy(&attr);
+	r = thread_create(p, t);
 	if (!r)
 		p->n_threads++;
 	else if (!p->n_threads)

@@ -95,6 +95,9 @@ set_up() {
 		}
 	END
 	greeter greeter
+	greeter pooled Executor=narrow
+	printf '%s\n' '[Pool narrow]' Threads=2 CPUAffinity=0 \
+		>"$conf/eventd.conf"
 	printf 'u tester - "test"\n' >/usr/lib/sysusers.d/tester.conf
 	printf 'u member - "test"\nm member eventd\n' \
 		>>/usr/lib/sysusers.d/tester.conf
@@ -157,8 +160,9 @@ test_confinement() {
 		"$(sed -n 's/^NoNewPrivs:\t//p' "$status")"
 	check_is "system calls are filtered" 2 \
 		"$(sed -n 's/^Seccomp:\t//p' "$status")"
+	check "a pool has the CPUs that it asks for" answers pooled
 	check_is "nothing was killed or refused at start" "" \
-		"$(journal -q -g 'SECCOMP|not permitted')"
+		"$(journal -q -g 'SECCOMP|not permitted|pool.cpus')"
 }
 
 test_readiness() {
@@ -275,7 +279,7 @@ keeper_answers() {
 test_failing_start_recovers() {
 	local pid
 
-	cp "$conf/scripts/greeter.lua" /tmp/keep.lua
+	mv "$conf/eventd.conf" /tmp/keep.conf
 	echo 'Nonsense' >"$conf/eventd.conf"
 	check_not "a wrong configuration refuses to start" \
 		systemctl restart eventd.service
@@ -286,7 +290,7 @@ test_failing_start_recovers() {
 		"$(systemctl is-active eventd.socket)"
 	check_like "the journal names file and line" 'eventd\.conf:1' \
 		"$(journal -o cat)"
-	rm "$conf/eventd.conf"
+	mv /tmp/keep.conf "$conf/eventd.conf"
 	check "it comes up by itself once that is mended" \
 		within 15 answers greeter
 }

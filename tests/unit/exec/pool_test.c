@@ -372,6 +372,31 @@ test_a_handler_that_blocks_holds_up_only_its_session(void **state)
 	}
 }
 
+/* CPUAffinity= of a machine that was larger. */
+static void
+test_a_pool_without_its_cpus_uses_any(void **state)
+{
+	cpu_set_t cpus;
+	struct blocked b;
+	struct rig *rig = rig_new(1);
+	struct pool *p;
+
+	(void)state;
+	CPU_ZERO(&cpus);
+	CPU_SET(CPU_SETSIZE - 1, &cpus);
+	p = pool_new(&(struct pool_init){
+		.name = "few", .n_threads = 1, .cpus = &cpus});
+	assert_non_null(p);
+	blocked_begin(&b, rig, p);
+	sem_post(&b.leave);
+	sem_take(&b.entered);
+	sem_post(&b.leave);
+	rig_stop(rig);
+	assert_int_equal(pool_stop(p, PATIENCE_S * 1000), 0);
+	rig_free(rig);
+	pool_free(p);
+}
+
 /* Stopping has an end, and names whoever does not return. */
 static void
 test_what_never_returns_is_left_behind(void **state)
@@ -402,6 +427,7 @@ main(void)
 		cmocka_unit_test(test_executors_change_while_all_goes_on),
 		cmocka_unit_test(
 			test_a_handler_that_blocks_holds_up_only_its_session),
+		cmocka_unit_test(test_a_pool_without_its_cpus_uses_any),
 		cmocka_unit_test(test_what_never_returns_is_left_behind),
 	};
 
