@@ -357,15 +357,43 @@ static inline void
 msg_copy(uint8_t *to, const uint8_t *from, size_t size)
 {
 	uint64_t head, tail;
+	uint32_t first, last;
 
-	if (size < sizeof(head) || size > 2 * sizeof(head)) {
+	if (size >= sizeof(head) && size <= 2 * sizeof(head)) {
+		memcpy(&head, from, sizeof(head));
+		memcpy(&tail, from + size - sizeof(tail), sizeof(tail));
+		memcpy(to, &head, sizeof(head));
+		memcpy(to + size - sizeof(tail), &tail, sizeof(tail));
+	} else if (size >= sizeof(first) && size < sizeof(head)) {
+		memcpy(&first, from, sizeof(first));
+		memcpy(&last, from + size - sizeof(last), sizeof(last));
+		memcpy(to, &first, sizeof(first));
+		memcpy(to + size - sizeof(last), &last, sizeof(last));
+	} else {
 		memcpy(to, from, size);
-		return;
 	}
-	memcpy(&head, from, sizeof(head));
-	memcpy(&tail, from + size - sizeof(tail), sizeof(tail));
-	memcpy(to, &head, sizeof(head));
-	memcpy(to + size - sizeof(tail), &tail, sizeof(tail));
+}
+/* memcmp() == 0 of what is mostly short: names. */
+static inline bool
+msg_same(const char *a, const char *b, size_t size)
+{
+	uint64_t a8, b8, a8_last, b8_last;
+	uint32_t a4, b4, a4_last, b4_last;
+
+	if (size >= sizeof(a4) && size < sizeof(a8)) {
+		memcpy(&a4, a, sizeof(a4));
+		memcpy(&b4, b, sizeof(b4));
+		memcpy(&a4_last, a + size - sizeof(a4), sizeof(a4));
+		memcpy(&b4_last, b + size - sizeof(b4), sizeof(b4));
+		return a4 == b4 && a4_last == b4_last;
+	}
+	if (size < sizeof(a8) || size > 2 * sizeof(a8))
+		return memcmp(a, b, size) == 0;
+	memcpy(&a8, a, sizeof(a8));
+	memcpy(&b8, b, sizeof(b8));
+	memcpy(&a8_last, a + size - sizeof(a8), sizeof(a8));
+	memcpy(&b8_last, b + size - sizeof(b8), sizeof(b8));
+	return a8 == b8 && a8_last == b8_last;
 }
 /* The same as msg_new(), plain, without headers, its event static: for the hot
  * path. From @head are id, from, to, event, event_size, handler, flags, and
@@ -396,6 +424,37 @@ msg_new_plain(struct msg_pool *p, const struct msg *head, const void *data)
 	if (data && head->size)
 		msg_copy(m->data, data, head->size);
 	m->data[head->size] = 0;
+	return m;
+}
+/* The same with a copy of the event, as its owner may go before the message. */
+static inline struct msg *
+msg_new_named(struct msg_pool *p, const struct msg *head, const void *data)
+{
+	size_t total =
+		sizeof(struct msg) + head->size + 1 + head->event_size + 1;
+	unsigned class = msg_class(p, total);
+	struct msg *m = FAULT(msg_new)
+				? NULL
+				: (struct msg *)msg_pool_take(p, class, total);
+	uint8_t *event;
+
+	assert(head->size <= MSG_PAYLOAD_MAX);
+	if (!m)
+		return NULL;
+	event = m->data + head->size + 1;
+	*m = (struct msg){
+		.id = head->id,
+		.from = head->from,
+		.to = head->to,
+		.event = (const char *)event,
+		.size = head->size,
+		.flags = head->flags,
+		.event_size = head->event_size,
+		.pool_class = (uint8_t) class,
+	};
+	msg_copy(m->data, data, head->size);
+	event[-1] = 0;
+	msg_copy(event, (const uint8_t *)head->event, head->event_size + 1u);
 	return m;
 }
 /* msg_free() of one that `free` has no room for. */

@@ -41,11 +41,9 @@ integer_text(lua_Integer n, char text[LUA_DATA_MAX], size_t *size)
 	lua_Unsigned rest = n < 0 ? 0 - (lua_Unsigned)n : (lua_Unsigned)n;
 
 	while (rest >= 100) { /* two at a time */
-		const char *two = digits + 2 * (rest % 100);
-
+		p -= 2;
+		memcpy(p, digits + 2 * (rest % 100), 2);
 		rest /= 100;
-		*--p = two[1];
-		*--p = two[0];
 	}
 	do
 		*--p = (char)('0' + rest % 10);

@@ -198,7 +198,7 @@ push_key(struct lua_session *ls, const struct msg *m)
 	const struct lua_key *key = &ls->keys[place];
 
 	if (key->size != m->event_size ||
-		memcmp(key->name, m->event, m->event_size) != 0)
+		!msg_same(key->name, m->event, m->event_size))
 		return false;
 	lua_rawgeti(ls->co, SLOT_KEYS, (lua_Integer)place + 1);
 	return true;

@@ -97,34 +97,55 @@ call_and_go_on(lua_State *L, struct msg *m, const struct lua_options *o)
 	return 1;
 }
 
+static void
+check_wait_for(lua_State *L, uint64_t to)
+{
+	lua_check_wait(L, "eventd.call");
+	luaL_argcheck(L, to != lua_session_peek(L)->session->id, 1,
+		"a session that calls itself would wait for ever");
+}
+
+/* Apart from send_call(): see post_any(). */
+__attribute__((noinline)) static int
+call_with(lua_State *L, uint64_t to)
+{
+	struct lua_session *ls = lua_session_of(L);
+	struct lua_options o;
+	struct msg *m;
+
+	lua_check_options(
+		L, 4, LUA_OPT_EVENT | LUA_OPT_TIMEOUT | LUA_OPT_REPLY, &o);
+	if (!o.reply) {
+		check_wait_for(L, to);
+		if (ls->cancelled)
+			return lua_push_failure(L, EVD_STATUS_CANCELLED, NULL);
+	}
+	m = lua_check_event(L, 2, 3, &o);
+	m->to = to;
+	msg_wide(m)->deadline_ns = deadline(ls);
+	return o.reply ? call_and_go_on(L, m, &o)
+		       : call_and_wait(L, m, o.timeout_ms);
+}
+
 /* eventd.call(to, event [, data [, timeout or options]]) */
 static int
 send_call(lua_State *L)
 {
 	struct lua_session *ls = lua_session_of(L);
 	uint64_t to = lua_check_to(L, 1);
-	bool plain = lua_type(L, 4) != LUA_TTABLE;
-	struct lua_options o;
+	uint32_t timeout_ms;
 	struct msg *m;
 
-	o.reply = NULL;
-	if (!plain)
-		lua_check_options(L, 4,
-			LUA_OPT_EVENT | LUA_OPT_TIMEOUT | LUA_OPT_REPLY, &o);
-	else
-		o.timeout_ms = lua_check_timeout_ms(L, 4);
-	if (!o.reply) {
-		lua_check_wait(L, "eventd.call");
-		luaL_argcheck(L, to != ls->session->id, 1,
-			"a session that calls itself would wait for ever");
-	}
-	if (!o.reply && ls->cancelled)
+	if (lua_type(L, 4) == LUA_TTABLE)
+		return call_with(L, to);
+	timeout_ms = lua_check_timeout_ms(L, 4);
+	check_wait_for(L, to);
+	if (ls->cancelled)
 		return lua_push_failure(L, EVD_STATUS_CANCELLED, NULL);
-	m = plain ? lua_check_msg(L, 2, 3) : lua_check_event(L, 2, 3, &o);
+	m = lua_check_msg(L, 2, 3);
 	m->to = to;
 	msg_wide(m)->deadline_ns = deadline(ls);
-	return o.reply ? call_and_go_on(L, m, &o)
-		       : call_and_wait(L, m, o.timeout_ms);
+	return call_and_wait(L, m, timeout_ms);
 }
 
 static struct lua_asked *
@@ -196,15 +217,24 @@ post(lua_State *L, struct msg *m, uint64_t to, int i)
 	return 1;
 }
 
-/* The same of what needs no check but the payload, argument 3. */
-static int
-post_said(lua_State *L, const struct alias *alias,
-	const struct lua_said_event *event)
+/* The session @id if it lives here and takes a plain event at once. */
+static inline struct session *
+taker(const struct sched *s, uint64_t id, size_t size)
+{
+	struct session *t = session_find(s->kernel, id);
+
+	return t && atomic_load_explicit(&t->home, memory_order_relaxed) == s &&
+			       sched_takes(s, t, (uint32_t)size)
+		       ? t
+		       : NULL;
+}
+
+/* Something stands in the way. */
+__attribute__((noinline)) static int
+post_around(lua_State *L, uint64_t to, const struct lua_said_event *event,
+	const char *data, size_t size)
 {
 	struct lua_session *ls = lua_session_of(L);
-	char number[LUA_DATA_MAX];
-	size_t size;
-	const char *data = lua_check_data(L, 3, number, &size);
 	struct msg *m = msg_new(
 		&ls->sched->pool, &(struct msg_init){.event = event->text,
 					  .event_size = (uint8_t)event->size,
@@ -214,8 +244,40 @@ post_said(lua_State *L, const struct alias *alias,
 
 	if (!m)
 		return luaL_error(L, "not enough memory for an event");
-	return post(L, m,
-		atomic_load_explicit(&alias->holder, memory_order_acquire), 1);
+	return post(L, m, to, 1);
+}
+
+/* The same of what needs no check but the payload, argument 3. */
+static int
+post_said(lua_State *L, const struct alias *alias,
+	const struct lua_said_event *event)
+{
+	struct lua_session *ls = lua_session_peek(L);
+	struct sched *s = ls->sched;
+	char number[LUA_DATA_MAX];
+	size_t size;
+	const char *data = lua_check_data(L, 3, number, &size);
+	uint64_t to =
+		atomic_load_explicit(&alias->holder, memory_order_acquire);
+	struct session *t = taker(s, to, size);
+	struct msg *m;
+
+	if (!t)
+		return post_around(L, to, event, data, size);
+	m = msg_new_named(&s->pool,
+		&(struct msg){.id = sched_id(s),
+			.from = session_id(ls->session),
+			.to = to,
+			.event = event->text,
+			.size = (uint32_t)size,
+			.flags = MSG_ADMITTED,
+			.event_size = (uint8_t)event->size},
+		data);
+	if (!m)
+		return luaL_error(L, "not enough memory for an event");
+	sched_put(s, t, m);
+	lua_pushboolean(L, 1);
+	return 1;
 }
 
 /* True, or nil, status word and text. */
@@ -288,19 +350,14 @@ check_post_options(lua_State *L, struct lua_options *o)
 			o->reply ? "reply" : "timeout");
 }
 
-/* eventd.post(to, event [, data [, options]]) */
-static int
-send_post(lua_State *L)
+/* With options, or of what has not been said before. Apart from send_post(),
+ * for options take room on the stack that would be touched at each post. */
+__attribute__((noinline)) static int
+post_any(lua_State *L)
 {
-	const struct lua_said *said = &lua_session_of(L)->said;
-	const struct lua_said_event *event = lua_said_event(L, 2, said);
-	const struct alias *alias = lua_said_alias(L, 1, said);
 	struct lua_options o;
-	uint64_t to;
+	uint64_t to = lua_check_to(L, 1);
 
-	if (alias && event && lua_gettop(L) == 3)
-		return post_said(L, alias, event);
-	to = lua_check_to(L, 1);
 	if (lua_gettop(L) <= 3 || lua_isnil(L, 4))
 		return post(L, lua_check_msg(L, 2, 3), to, 1);
 	check_post_options(L, &o);
@@ -309,17 +366,38 @@ send_post(lua_State *L)
 	return post(L, lua_check_event(L, 2, 3, &o), to, 1);
 }
 
+/* eventd.post(to, event [, data [, options]]) */
+static int
+send_post(lua_State *L)
+{
+	const struct lua_said *said = &lua_session_of(L)->said;
+	const struct lua_said_event *event = lua_said_event(L, 2, said);
+	const struct alias *alias;
+
+	if (!event || lua_gettop(L) != 3)
+		return post_any(L);
+	alias = lua_said_alias(L, 1, said);
+	return alias ? post_said(L, alias, event) : post_any(L);
+}
+
+__attribute__((noinline)) static int
+yield_with(lua_State *L, uint64_t self)
+{
+	struct lua_options o;
+
+	lua_check_options(L, 3, LUA_OPT_EVENT | LUA_OPT_KEY, &o);
+	return post(L, lua_check_event(L, 1, 2, &o), self, 1);
+}
+
 /* eventd.yield(event [, data [, options]]) */
 static int
 send_yield(lua_State *L)
 {
 	uint64_t self = lua_session_of(L)->session->id;
-	struct lua_options o;
 
-	if (lua_isnoneornil(L, 3))
-		return post(L, lua_check_msg(L, 1, 2), self, 1);
-	lua_check_options(L, 3, LUA_OPT_EVENT | LUA_OPT_KEY, &o);
-	return post(L, lua_check_event(L, 1, 2, &o), self, 1);
+	if (!lua_isnoneornil(L, 3))
+		return yield_with(L, self);
+	return post(L, lua_check_msg(L, 1, 2), self, 1);
 }
 
 /* ---- forward ----------------------------------------------------------- */

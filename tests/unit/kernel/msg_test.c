@@ -301,6 +301,63 @@ test_queue_is_first_in_first_out(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* By pieces or not, every byte counts and none beyond. */
+static void
+test_short_pieces_are_copied_and_compared(void **state)
+{
+	char from[48], to[48];
+
+	(void)state;
+	for (size_t size = 0; size < 40; size++) {
+		for (size_t i = 0; i < sizeof(from); i++)
+			from[i] = (char)('a' + i % 26);
+		memset(to, '#', sizeof(to));
+		msg_copy((uint8_t *)to, (const uint8_t *)from, size);
+		assert_memory_equal(to, from, size);
+		assert_int_equal(to[size], '#');
+		assert_true(msg_same(to, from, size));
+		for (size_t i = 0; i < size; i++) {
+			to[i] ^= 1;
+			assert_false(msg_same(to, from, size));
+			to[i] ^= 1;
+		}
+	}
+}
+
+static void
+test_a_named_one_owns_its_event(void **state)
+{
+	for (uint32_t size = 0; size < 600; size += 1 + size / 7) {
+		for (uint8_t n = 1; n < 127; n = (uint8_t)(n * 2 + 1)) {
+			char event[128], data[600];
+			struct msg *m, *copy;
+
+			memset(event, 'e', n);
+			event[n] = '\0';
+			memset(data, 'd', size);
+			m = msg_new_named(*state,
+				&(struct msg){.id = 7,
+					.from = 8,
+					.to = 9,
+					.event = event,
+					.event_size = n,
+					.size = size,
+					.flags = MSG_ADMITTED},
+				data);
+			assert_non_null(m);
+			memset(event, 'x', n);
+			copy = msg_clone(*state, m);
+			msg_free(*state, m);
+			assert_int_equal(copy->size, size);
+			assert_memory_equal(copy->data, data, size);
+			assert_int_equal(copy->data[size], 0);
+			assert_int_equal(strlen(copy->event), n);
+			assert_int_equal(strspn(copy->event, "e"), n);
+			msg_free(*state, copy);
+		}
+	}
+}
+
 static void
 test_the_rare_part_stands_behind_all_else(void **state)
 {
@@ -409,6 +466,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(test_short_pieces_are_copied_and_compared),
+		TEST(test_a_named_one_owns_its_event),
 		TEST(test_new_copies_payload_headers_and_event),
 		TEST(test_new_points_at_a_static_event),
 		TEST(test_new_is_zero_after_reuse),

@@ -125,6 +125,44 @@ test_a_plain_handler_may_wait_and_fail(void **state)
 	rig_expect_failed(a, "event e (id ");
 }
 
+/* What the short way carries is what the long one does; a receiver that does
+ * not take it at once has its say, too. */
+static void
+test_said_posts_carry_what_they_are_given(void **state)
+{
+	struct rig *rig = *state;
+	struct session_spec *spec =
+		rig_lua_spec(rig, "b", "return { keep = function() end }");
+	struct session *b;
+
+	spec->max_events = 8;
+	b = rig_start(rig, spec);
+	rig_lua(rig, "a",
+		"local post = eventd.post\n"
+		"return { x = function(data)\n"
+		"  for i = 1, 3 do post('probe', 'got', 'warm') end\n"
+		"  for _, v in ipairs{0, -7, 10, 99, 100, -1234567,\n"
+		"    math.maxinteger, math.mininteger, 1.5,\n"
+		"    ('z'):rep(100)} do\n"
+		"    assert(post('probe', 'got', v)) end\n"
+		"  assert(post('probe', 'got', nil))\n"
+		"  assert(not pcall(post, 'probe', 'got', {}))\n"
+		"  local long = ('z'):rep(1 << 21)\n"
+		"  assert(not pcall(post, 'probe', 'got', long))\n"
+		"  local n, word = 0\n"
+		"  for i = 1, 12 do\n"
+		"    local ok, w = post('b', 'keep', i)\n"
+		"    if ok then n = n + 1 else word = w end end\n"
+		"  return n .. word end }");
+	rig_expect(rig, "a", "x", "", "8full");
+	assert_string_equal(rig->event, "got");
+	assert_non_null(strstr(rig->all,
+		"warm warm warm 0 -7 10 99 100 -1234567 9223372036854775807 "
+		"-9223372036854775808 1.5 zzzz"));
+	assert_int_equal(b->handled, 8);
+	assert_int_equal(b->accepted, 8);
+}
+
 /* Up to the last byte, whatever the payload, and counted exactly. */
 static void
 test_memory_is_limited_plainly(void **state)
@@ -160,6 +198,7 @@ main(void)
 		TEST(test_wrong_names_stay_wrong),
 		TEST(test_handlers_change_while_events_come),
 		TEST(test_a_plain_handler_may_wait_and_fail),
+		TEST(test_said_posts_carry_what_they_are_given),
 		TEST(test_memory_is_limited_plainly),
 	};
 
