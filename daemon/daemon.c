@@ -120,7 +120,6 @@ daemon_on_status_timer(uv_timer_t *timer)
 {
 	struct daemon *d = timer->data;
 
-	loop_enter(&d->loops[0]);
 	if (d->counting || d->state != DAEMON_RUNNING)
 		return;
 	d->counting = true;
@@ -203,7 +202,6 @@ daemon_on_hangup(uv_signal_t *signal, int number)
 	struct daemon *d = signal->data;
 
 	(void)number;
-	loop_enter(&d->loops[0]);
 	reloader_ask(
 		&d->reloader, &d->loops[0].sched, false, hangup_done, NULL);
 }
@@ -248,7 +246,6 @@ daemon_on_close_timer(uv_timer_t *timer)
 {
 	struct daemon *d = timer->data;
 
-	loop_enter(&d->loops[0]);
 	round_start(&d->round, close_connections, daemon_on_closed);
 }
 
@@ -335,7 +332,6 @@ daemon_on_drain_timer(uv_timer_t *timer)
 {
 	struct daemon *d = timer->data;
 
-	loop_enter(&d->loops[0]);
 	census_take(&d->census, daemon_on_drained, d);
 }
 
@@ -404,7 +400,6 @@ daemon_on_signal(uv_signal_t *signal, int number)
 	struct daemon *d = signal->data;
 
 	(void)number;
-	loop_enter(&d->loops[0]);
 	d->hurry = d->stop_wanted;
 	daemon_limit(d);
 	reloader_close(&d->reloader);

@@ -179,7 +179,6 @@ on_done(uv_work_t *work, int status)
 {
 	struct describe *d = container_of(work, struct describe, work);
 
-	loop_enter(d->loop);
 	if (status || d->loop->sched.closing)
 		refuse(d, EVD_STATUS_UNAVAILABLE, "eventd stops");
 	d->done(d->arg, d->status, d->text, TAKE(d->spec));

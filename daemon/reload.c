@@ -195,7 +195,6 @@ reload_on_loaded(uv_work_t *work, int status)
 {
 	struct reload *q = container_of(work, struct reload, work);
 
-	loop_enter(&q->reloader->loops[0]);
 	if (status || q->loaded)
 		reload_wrong(q);
 	else

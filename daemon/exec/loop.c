@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -24,7 +23,7 @@ static void
 loop_wake(struct sched *s)
 {
 	uint64_t one = 1;
-	ssize_t n = write(loop_of(s)->wake_fd, &one, sizeof(one));
+	ssize_t n = write(loop_of(s)->on_wake.fd, &one, sizeof(one));
 
 	(void)n; /* full: it is awake already */
 }
@@ -39,14 +38,21 @@ static const struct executor_ops loop_ops = {
 	.drop = loop_drop,
 };
 
+/* That the descriptor is readable no more. */
 static void
-loop_on_wake(uv_poll_t *handle, int status, int events)
+drain(const struct io_watch *w)
 {
-	struct loop *l = handle->data;
 	uint64_t n;
-	ssize_t r = read(l->wake_fd, &n, sizeof(n));
+	ssize_t r = read(w->fd, &n, sizeof(n));
 
-	(void)r, (void)status, (void)events;
+	(void)r;
+}
+
+static void
+loop_on_wake(struct io_watch *w, uint32_t events)
+{
+	(void)events;
+	drain(w);
 }
 
 /* ---- the wall clock -------------------------------------------------- */
@@ -59,21 +65,19 @@ clock_arm(struct loop *l)
 		.it_value = {.tv_sec = INT64_MAX / NS_PER_S}, /* year 2262 */
 	};
 
-	if (timerfd_settime(l->clock_fd,
+	if (timerfd_settime(l->on_clock.fd,
 		    TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &far, NULL))
 		return err_raise(-errno);
 	return 0;
 }
 
 static void
-loop_on_clock(uv_poll_t *handle, int status, int events)
+loop_on_clock(struct io_watch *w, uint32_t events)
 {
-	struct loop *l = handle->data;
-	uint64_t n;
-	ssize_t r = read(l->clock_fd, &n, sizeof(n));
+	struct loop *l = container_of(w, struct loop, on_clock);
 
-	(void)r, (void)status, (void)events;
-	loop_enter(l);
+	(void)events;
+	drain(w);
 	/* First, so that a change that follows is seen. */
 	if (clock_arm(l))
 		log_err("loop.clock", "errno=%d", errno);
@@ -82,12 +86,6 @@ loop_on_clock(uv_poll_t *handle, int status, int events)
 }
 
 /* ---- a turn ---------------------------------------------------------- */
-
-static void
-loop_on_idle(uv_idle_t *handle)
-{
-	(void)handle; /* while it is active the loop does not sleep */
-}
 
 static void
 run_flushes(struct loop *l)
@@ -103,18 +101,6 @@ run_flushes(struct loop *l)
 	}
 }
 
-static void
-set_busy(struct loop *l, bool busy)
-{
-	if (busy == l->busy)
-		return;
-	l->busy = busy;
-	if (busy)
-		uv_idle_start(&l->idle, loop_on_idle);
-	else
-		uv_idle_stop(&l->idle);
-}
-
 /* Arm the timer for the scheduler's next, unless it is armed for as early:
  * firing early costs a turn, arming costs one for each call's deadline. What is
  * due by now gets its turn at once. */
@@ -127,12 +113,12 @@ arm_timer(struct loop *l)
 	if (next >= l->timer_ns)
 		return;
 	if (next <= clock_now(l->sched.kernel->clock)) {
-		set_busy(l, true);
+		l->busy = true;
 		return;
 	}
 	spec.it_value.tv_sec = (time_t)(next / NS_PER_S);
 	spec.it_value.tv_nsec = (long)(next % NS_PER_S);
-	if (timerfd_settime(l->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL))
+	if (timerfd_settime(l->on_timer.fd, TFD_TIMER_ABSTIME, &spec, NULL))
 		log_err("loop.timer", "errno=%d", errno);
 	else
 		l->timer_ns = next;
@@ -141,13 +127,12 @@ arm_timer(struct loop *l)
 /* A turn follows, which fires what is due and arms the timer again; that the
  * descriptor is readable no more is for the read, for nothing may be armed. */
 static void
-loop_on_timer(uv_poll_t *handle, int status, int events)
+loop_on_timer(struct io_watch *w, uint32_t events)
 {
-	struct loop *l = handle->data;
-	uint64_t n;
-	ssize_t r = read(l->timer_fd, &n, sizeof(n));
+	struct loop *l = container_of(w, struct loop, on_timer);
 
-	(void)r, (void)status, (void)events;
+	(void)events;
+	drain(w);
 	l->timer_ns = UINT64_MAX;
 }
 
@@ -158,39 +143,57 @@ loop_turn(struct loop *l)
 
 	run_flushes(l);
 	sched_publish(&l->sched); /* what the flushes sent */
-	if (l->sched.run_head || l->flush_head)
-		more = true;
-	set_busy(l, more);
+	l->busy = more || l->sched.run_head || l->flush_head;
 	arm_timer(l);
 	atomic_fetch_add_explicit(&l->turns, 1, memory_order_relaxed);
 	l->shares = l->sched.n_away > 0 || l->busy_ns;
-	if (l->shares || atomic_load_explicit(&l->stop, memory_order_relaxed))
-		uv_stop(&l->uv);
 }
 
-/* After the poll: connections have read. */
+/* libuv has something to do: what is told by it itself, for a timer that is
+ * due, a handle that closes, a descriptor that it is to wait for. */
 static void
-loop_on_check(uv_check_t *handle)
+run_uv(struct loop *l)
 {
-	struct loop *l = handle->data;
+	uv_update_time(&l->uv); /* timers that start now count from here */
+	if (!uv_backend_timeout(&l->uv))
+		uv_run(&l->uv, UV_RUN_NOWAIT);
+}
 
-	loop_enter(l);
+static void
+loop_on_uv(struct io_watch *w, uint32_t events)
+{
+	(void)events;
+	uv_run(&container_of(w, struct loop, on_uv)->uv, UV_RUN_NOWAIT);
+}
+
+/* How long it may sleep, in ms. */
+static int
+sleep_ms(struct loop *l)
+{
+	int ms = uv_backend_timeout(&l->uv);
+
+	if (ms <= 0)
+		return ms;
+	uv_update_time(&l->uv);
+	return uv_backend_timeout(&l->uv);
+}
+
+/* @n have come. */
+static void
+look(struct loop *l, int n)
+{
+	io_run(&l->io, n);
+	run_uv(l);
 	loop_turn(l);
 }
 
-/* Before the poll. Callbacks of libuv's timers and of closed handles ran since
- * the turn: what they posted, deferred and set wants a turn before we sleep. */
+/* Between turns, when none of the last batch is looked at any more; what is to
+ * be flushed may be in its grave. */
 static void
-loop_on_prepare(uv_prepare_t *handle)
+bury(struct loop *l)
 {
-	struct loop *l = handle->data;
-
-	arm_timer(l);
-	if (l->busy || l->shares)
-		return;
-	l->slept = !l->flush_head && sched_sleep(&l->sched);
-	if (!l->slept)
-		set_busy(l, true);
+	if (l->io.graves && !l->flush_head)
+		io_bury(&l->io);
 }
 
 /* ---- with others ----------------------------------------------------- */
@@ -231,66 +234,88 @@ loop_drop(struct sched *s)
 
 enum { VAIN_MAX = 8 }; /* after so many an idle loop sleeps at once */
 
-/* Look for what comes, without a sleep that somebody would have to end: true if
- * something did. A loop with nothing to do gives it up soon. */
-static bool
-look_busily(struct loop *l, struct pollfd *fd)
+/* Look for what comes, without a sleep that somebody would have to end: how
+ * many have come. A loop with nothing to do gives it up soon. */
+static int
+look_busily(struct loop *l)
 {
 	uint64_t from = clock_now(l->sched.kernel->clock);
+	int n;
 
 	if (l->n_vain >= VAIN_MAX)
-		return false;
+		return 0;
 	do {
-		if (poll(fd, 1, 0) > 0)
-			return true;
+		n = io_wait(&l->io, 0);
+		if (n)
+			return n;
 		for (int i = 0; i < 16; i++)
 			word_pause();
 	} while (clock_now(l->sched.kernel->clock) - from < l->busy_ns);
 	l->n_vain++;
-	return false;
+	return 0;
 }
 
 /* It was idle for no longer than it may look: then looking pays again. */
-static void
-sleep_in_poll(struct loop *l, int timeout)
+static int
+sleep_in_wait(struct loop *l, int ms)
 {
-	struct pollfd fd = {.fd = uv_backend_fd(&l->uv), .events = POLLIN};
 	uint64_t from;
+	int n;
 
-	if (!l->busy_ns) {
-		poll(&fd, 1, timeout);
-		return;
-	}
-	if (look_busily(l, &fd)) {
+	if (!l->busy_ns)
+		return io_wait(&l->io, ms);
+	n = look_busily(l);
+	if (n) {
 		l->n_vain = 0;
-		return;
+		return n;
 	}
 	from = clock_now(l->sched.kernel->clock);
-	poll(&fd, 1, timeout);
+	n = io_wait(&l->io, ms);
 	if (clock_now(l->sched.kernel->clock) - from < l->busy_ns)
 		l->n_vain = 0;
+	return n;
 }
 
-/* Sleep without the baton, until something comes that libuv waits for. */
-static void
-nap(struct loop *l)
+/* Sleep without the baton, until something comes: how many have. */
+static int
+nap(struct loop *l, int ms)
 {
-	struct pool_thread *first;
-	int timeout;
+	struct pool_thread *first = TAKE(l->to_rouse);
+	int n;
 
-	uv_update_time(&l->uv);
-	timeout = uv_backend_timeout(&l->uv);
-	if (!timeout) {
-		pool_rouse_all(TAKE(l->to_rouse));
-		return;
-	}
 	l->naps = true;
-	first = TAKE(l->to_rouse);
 	baton_drop(&l->baton);
 	pool_rouse_all(first);
-	sleep_in_poll(l, timeout);
+	n = sleep_in_wait(l, ms);
 	baton_take(&l->baton);
 	l->naps = l->touched = false;
+	return n;
+}
+
+/* Until something comes, if there is nothing to do: how many have. */
+static int
+wait_for_more(struct loop *l)
+{
+	int ms, n;
+
+	bury(l);
+	ms = l->busy || l->flush_head ? 0 : sleep_ms(l);
+	if (!ms || !sched_sleep(&l->sched)) {
+		pool_rouse_all(TAKE(l->to_rouse));
+		if (baton_is_wanted(&l->baton))
+			baton_offer(&l->baton);
+		return io_wait(&l->io, 0);
+	}
+	n = l->shares ? nap(l, ms) : io_wait(&l->io, ms);
+	sched_awake(&l->sched);
+	return n;
+}
+
+void
+loop_once(struct loop *l, bool sleeps)
+{
+	bury(l);
+	look(l, sleeps ? wait_for_more(l) : io_wait(&l->io, 0));
 }
 
 /* Somebody else goes on with the loop, if there is somebody: as a sleeping one
@@ -314,89 +339,56 @@ pass_on(struct loop *l)
 	return a;
 }
 
-/* One turn, and a nap if there is nothing more to do. What it is to run that is
- * not the loop any more, or NULL. */
-static struct away *
-step(struct loop *l)
-{
-	struct away *a;
-
-	uv_run(&l->uv, UV_RUN_NOWAIT);
-	if (atomic_load_explicit(&l->stop, memory_order_relaxed))
-		return NULL;
-	if (l->leads && (a = pass_on(l)))
-		return a;
-	if (l->busy || l->flush_head || !sched_sleep(&l->sched)) {
-		pool_rouse_all(TAKE(l->to_rouse));
-		if (baton_is_wanted(&l->baton))
-			baton_offer(&l->baton);
-		return NULL;
-	}
-	nap(l);
-	sched_awake(&l->sched);
-	return NULL;
-}
-
 /* ---- life ------------------------------------------------------------ */
+
+static int
+watch(struct loop *l, struct io_watch *w, int fd,
+	void (*run)(struct io_watch *, uint32_t))
+{
+	if (fd < 0)
+		return err_raise(-errno);
+	w->fd = fd;
+	w->run = run;
+	return err_pass(io_want(&l->io, w, EPOLLIN));
+}
 
 static int
 open_fds(struct loop *l)
 {
-	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (l->wake_fd < 0)
-		return err_raise(-errno);
-	l->timer_fd =
-		timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (l->timer_fd < 0)
-		return err_raise(-errno);
-	l->clock_fd =
-		timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (l->clock_fd < 0)
-		return err_raise(-errno);
-	return clock_arm(l);
+	int r = io_init(&l->io);
+
+	if (!r)
+		r = watch(l, &l->on_uv, uv_backend_fd(&l->uv), loop_on_uv);
+	if (!r)
+		r = watch(l, &l->on_wake,
+			eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), loop_on_wake);
+	if (!r)
+		r = watch(l, &l->on_timer,
+			timerfd_create(
+				CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+			loop_on_timer);
+	if (!r)
+		r = watch(l, &l->on_clock,
+			timerfd_create(
+				CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK),
+			loop_on_clock);
+	return r ? err_pass(r) : clock_arm(l);
 }
 
-static int
-open_handles(struct loop *l)
+static void
+loop_on_prepare(uv_prepare_t *handle)
 {
-	int r;
-
-	r = uv_poll_init(&l->uv, &l->wake, l->wake_fd);
-	if (r)
-		return err_raise(r);
-	r = uv_poll_init(&l->uv, &l->timer, l->timer_fd);
-	if (r)
-		return err_raise(r);
-	r = uv_poll_init(&l->uv, &l->clock, l->clock_fd);
-	if (r)
-		return err_raise(r);
-	uv_check_init(&l->uv, &l->check);
-	uv_prepare_init(&l->uv, &l->prepare);
-	uv_idle_init(&l->uv, &l->idle);
-	l->wake.data = l->clock.data = l->check.data = l->prepare.data = l;
-	l->idle.data = l->timer.data = l;
-	uv_poll_start(&l->wake, UV_READABLE, loop_on_wake);
-	uv_poll_start(&l->timer, UV_READABLE, loop_on_timer);
-	uv_poll_start(&l->clock, UV_READABLE, loop_on_clock);
-	uv_check_start(&l->check, loop_on_check);
-	uv_prepare_start(&l->prepare, loop_on_prepare);
-	return 0;
+	(void)handle; /* a loop without a handle would have libuv never wait */
 }
 
 static void
 close_handle(uv_handle_t *handle, void *arg)
 {
 	struct loop *l = arg;
-	bool own = handle == (uv_handle_t *)&l->wake ||
-		   handle == (uv_handle_t *)&l->clock ||
-		   handle == (uv_handle_t *)&l->check ||
-		   handle == (uv_handle_t *)&l->prepare ||
-		   handle == (uv_handle_t *)&l->idle ||
-		   handle == (uv_handle_t *)&l->timer;
 
 	if (uv_is_closing(handle))
 		return;
-	if (!own)
+	if (handle != (uv_handle_t *)&l->anchor)
 		log_err("loop.open-handle", "loop=%u type=%s", l->sched.index,
 			uv_handle_type_name(handle->type));
 	uv_close(handle, NULL);
@@ -406,21 +398,20 @@ static int
 close_all(struct loop *l)
 {
 	uv_walk(&l->uv, close_handle, l);
-	/* It returns early once if uv_stop() was called while none ran. */
-	if (uv_run(&l->uv, UV_RUN_DEFAULT))
-		uv_run(&l->uv, UV_RUN_DEFAULT);
+	uv_run(&l->uv, UV_RUN_DEFAULT);
 	return uv_loop_close(&l->uv);
 }
 
 static void
 free_buffers(struct loop *l)
 {
-	if (l->wake_fd >= 0)
-		close(l->wake_fd);
-	if (l->timer_fd >= 0)
-		close(l->timer_fd);
-	if (l->clock_fd >= 0)
-		close(l->clock_fd);
+	if (l->on_wake.fd >= 0)
+		close(l->on_wake.fd);
+	if (l->on_timer.fd >= 0)
+		close(l->on_timer.fd);
+	if (l->on_clock.fd >= 0)
+		close(l->on_clock.fd);
+	io_deinit(&l->io);
 	free(l->read_buffer);
 	l->read_buffer = NULL;
 	free(l->member);
@@ -433,7 +424,7 @@ loop_init(struct loop *l, struct kernel *k, unsigned index)
 	int r;
 
 	memset(l, 0, sizeof(*l));
-	l->wake_fd = l->timer_fd = l->clock_fd = -1;
+	l->io.fd = l->on_wake.fd = l->on_timer.fd = l->on_clock.fd = -1;
 	l->timer_ns = UINT64_MAX;
 	baton_init(&l->baton);
 	l->flush_tail = &l->flush_head;
@@ -443,9 +434,9 @@ loop_init(struct loop *l, struct kernel *k, unsigned index)
 		free_buffers(l);
 		return err_raise(r);
 	}
+	uv_prepare_init(&l->uv, &l->anchor);
+	uv_prepare_start(&l->anchor, loop_on_prepare);
 	r = open_fds(l);
-	if (!r)
-		r = open_handles(l);
 	if (!r)
 		r = sched_init(&l->sched, k, index, &loop_ops, l);
 	if (r) {
@@ -460,7 +451,7 @@ loop_init(struct loop *l, struct kernel *k, unsigned index)
 struct away *
 loop_lead(struct loop *l, struct pool *p)
 {
-	struct away *a = NULL;
+	struct away *a;
 
 	baton_take(&l->baton);
 	loop_here = l;
@@ -468,14 +459,11 @@ loop_lead(struct loop *l, struct pool *p)
 	l->leads = p;
 	sched_awake(&l->sched);
 	loop_turn(l); /* what was injected before, and the first timer */
-	while (!a && !atomic_load(&l->stop)) {
-		if (l->shares)
-			a = step(l);
-		else
-			uv_run(&l->uv, UV_RUN_DEFAULT);
+	while (!atomic_load(&l->stop)) {
+		if (l->leads && (a = pass_on(l)))
+			return a;
+		look(l, wait_for_more(l));
 	}
-	if (a)
-		return a;
 	pool_rouse_all(TAKE(l->to_rouse));
 	loop_here = NULL;
 	epoch_offline(&l->sched.reader);

@@ -1,15 +1,15 @@
 #pragma once
-/* The loop executor: one libuv loop in one thread, running one scheduler.
+/* The loop executor: one loop in one thread, running one scheduler.
  *
- * A turn: libuv polls; connections read and post; then, in the check phase,
- * the scheduler's turn runs sessions; then what was deferred to the end of
- * the turn runs (each connection writes once); then the outboxes are
- * published. While there is more to do the loop does not sleep.
+ * A turn: wait (io.h); connections read and post, and libuv's callbacks run if
+ * it has some; then the scheduler's turn runs sessions; then what was deferred
+ * to the end of the turn runs (each connection writes once); then the outboxes
+ * are published. While there is more to do the loop does not sleep.
  *
  * Everything is the loop's thread's, but for loop_inject() and loop_stop(), and
  * but for what a thread does to it that holds its baton: once the loop has a
- * session with an executor it lets go of that while it sleeps. Then it does so
- * outside libuv, whose loop nobody else enters. */
+ * session with an executor it lets go of that while it sleeps. Nobody but its
+ * thread enters libuv. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "exec/baton.h"
+#include "exec/io.h"
 #include "kernel/away.h"
 #include "kernel/sched.h"
 
@@ -33,19 +34,17 @@ struct loop_flush {
 struct loop {
 	uv_loop_t uv;
 	struct sched sched;
-	uv_check_t check;
-	uv_prepare_t prepare;
-	uv_idle_t idle;  /* active while there is more to do */
-	uv_poll_t wake;  /* an eventfd */
-	uv_poll_t timer; /* a timerfd: libuv's timers know no less than 1 ms */
-	uv_poll_t clock; /* a timerfd that tells when the wall clock is set */
-	int wake_fd, timer_fd, clock_fd;
-	uint64_t timer_ns; /* when timer is armed for; UINT64_MAX: not */
-	bool busy;         /* idle is active */
-	bool slept;        /* the scheduler was told that it sleeps */
+	uv_prepare_t anchor; /* keeps libuv's clock of timers running */
+	struct io io;
+	struct io_watch on_uv;    /* libuv's own epoll */
+	struct io_watch on_wake;  /* an eventfd */
+	struct io_watch on_timer; /* a timerfd: libuv knows no less than 1 ms */
+	struct io_watch on_clock; /* a timerfd: the wall clock is set */
+	uint64_t timer_ns; /* when on_timer is armed for; UINT64_MAX: not */
+	bool busy;         /* there is more to do: it does not sleep */
 	bool shares;       /* it lets go of the baton while it sleeps */
 	bool naps;         /* it does so now */
-	bool touched;      /* its handles were changed meanwhile */
+	bool touched;      /* libuv's handles were changed meanwhile */
 	struct baton baton;
 	uint64_t busy_ns; /* that it looks for work before it sleeps */
 	uint32_t n_vain;  /* times in a row that it did so in vain */
@@ -88,6 +87,9 @@ void loop_join(struct loop *l);
 void loop_stop(struct loop *l);
 /* Run task->run() on the loop's thread. Any thread. */
 void loop_inject(struct loop *l, struct sched_task *task);
+/* One turn in the calling thread, which sleeps if nothing is to do and @sleeps.
+ * For those who drive a loop by themselves. */
+void loop_once(struct loop *l, bool sleeps);
 /* Run flush->run() at the end of this turn. */
 static inline void
 loop_defer(struct loop *l, struct loop_flush *flush)
@@ -99,7 +101,7 @@ loop_defer(struct loop *l, struct loop_flush *flush)
 	*l->flush_tail = flush;
 	l->flush_tail = &flush->next;
 }
-/* A handle of the loop was started, stopped or closed, perhaps by a thread that
+/* A handle of libuv was started, stopped or closed, perhaps by a thread that
  * holds the baton while the loop sleeps. */
 static inline void
 loop_touch(struct loop *l)
@@ -110,14 +112,4 @@ static inline struct loop *
 loop_of(struct sched *s)
 {
 	return s->executor_data;
-}
-/* First thing in every libuv callback that touches the kernel: callbacks run
- * while the scheduler still counts as asleep. */
-static inline void
-loop_enter(struct loop *l)
-{
-	if (!l->slept)
-		return;
-	l->slept = false;
-	sched_awake(&l->sched);
 }

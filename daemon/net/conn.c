@@ -89,7 +89,6 @@ net_on_hello_timer(uv_timer_t *timer)
 	struct net *net = timer->data;
 	uint64_t limit = (uint64_t)net->server->hello_timeout_ms * NS_PER_MS;
 
-	loop_enter(net->loop);
 	net->loop->sched.now_ns = clock_now(net->loop->sched.kernel->clock);
 	LIST_FOREACH (node, &net->greeting) {
 		struct conn *c = container_of(node, struct conn, greeting);
@@ -106,40 +105,29 @@ net_on_hello_timer(uv_timer_t *timer)
 /* ---- polling ----------------------------------------------------------- */
 
 static void
-conn_on_poll(uv_poll_t *poll, int status, int events)
+conn_on_io(struct io_watch *w, uint32_t events)
 {
-	struct conn *c = poll->data;
+	struct conn *c = container_of(w, struct conn, watch);
 
-	loop_enter(c->loop);
-	if (status < 0) {
-		conn_close(c, uv_strerror(status));
-		return;
-	}
-	if (events & UV_WRITABLE)
+	if (events & EPOLLOUT)
 		loop_defer(c->loop, &c->flush);
-	if ((events & UV_READABLE) && c->state != CONN_CLOSING)
+	if ((events & EPOLLIN) && c->state != CONN_CLOSING)
 		conn_read(c);
 }
 
 void
 conn_update_poll(struct conn *c)
 {
-	int events = 0;
+	uint32_t events = 0;
 
 	if (c->state == CONN_CLOSING)
 		return;
 	if (!c->input_paused && c->state != CONN_ENDING)
-		events |= UV_READABLE;
+		events |= EPOLLIN;
 	if (outbuf_size(&c->out))
-		events |= UV_WRITABLE;
-	if (events == c->events)
-		return;
-	c->events = (uint8_t)events;
-	loop_touch(c->loop);
-	if (events)
-		uv_poll_start(&c->poll, events, conn_on_poll);
-	else
-		uv_poll_stop(&c->poll);
+		events |= EPOLLOUT;
+	if (io_want(&c->loop->io, &c->watch, events))
+		conn_close(c, "it cannot be waited for");
 }
 
 /* ---- the session of a connection --------------------------------------- */
@@ -299,19 +287,9 @@ static void conn_on_flush(struct loop_flush *flush);
 static int
 conn_start(struct conn *c)
 {
-	int r;
-
 	c->session = c->peer.session =
 		session_new(&c->loop->sched, &conn_session_ops, NULL, c);
-	if (!c->session)
-		return err_raise(-ENOMEM);
-	r = uv_poll_init(&c->loop->uv, &c->poll, c->fd);
-	if (r) {
-		session_stop(c->session);
-		return err_raise(r);
-	}
-	c->poll.data = c;
-	return 0;
+	return c->session ? 0 : err_raise(-ENOMEM);
 }
 
 void
@@ -336,6 +314,21 @@ conn_turn_away(int fd, int status, const char *text)
 	close(fd);
 }
 
+/* Most have said it by now, and what they want: that is answered in this turn,
+ * at whose end it is seen what the connection is to wait for. */
+static void
+await_hello(struct conn *c)
+{
+	struct net *net = c->net;
+	bool first = list_is_empty(&net->greeting);
+
+	list_append(&net->greeting, &c->greeting);
+	conn_read(c);
+	loop_defer(c->loop, &c->flush);
+	if (first && c->state == CONN_GREETING)
+		arm_hello_timer(net);
+}
+
 int
 conn_open(struct loop *l, int fd)
 {
@@ -351,7 +344,8 @@ conn_open(struct loop *l, int fd)
 		c->peer.ops = &conn_peer_ops;
 		c->peer.shared = &net->server->shared;
 		c->peer.name = c->name;
-		c->fd = fd;
+		c->fd = c->watch.fd = fd;
+		c->watch.run = conn_on_io;
 		c->flush.run = conn_on_flush;
 		c->accepted_ns = l->sched.now_ns;
 		r = FAULT(conn_admit) ? err_raise(-ENOMEM) : conn_identify(c);
@@ -372,15 +366,9 @@ conn_open(struct loop *l, int fd)
 	}
 	net->n_conns++;
 	list_append(&net->conns, &c->link);
-	if (list_is_empty(&net->greeting)) {
-		list_append(&net->greeting, &c->greeting);
-		arm_hello_timer(net);
-	} else {
-		list_append(&net->greeting, &c->greeting);
-	}
-	conn_update_poll(c);
 	log_debug("conn.open", "conn=%" PRIu64 " uid=%u pid=%d", c->session->id,
 		(unsigned)c->peer.uid, (int)c->peer.pid);
+	await_hello(c);
 	return 0;
 }
 
@@ -395,17 +383,15 @@ conn_greeted(struct conn *c)
 }
 
 static void
-conn_on_closed(uv_handle_t *handle)
+conn_bury(struct io_watch *w)
 {
-	struct conn *c = handle->data;
-	struct net *net = c->net;
+	free(container_of(w, struct conn, watch));
+}
 
-	close(c->fd);
-	list_remove(&c->link);
-	net->n_conns--;
-	atomic_fetch_sub(&c->server->shared.n_connections, 1);
-	conn_discharge(c);
-	outbuf_deinit(&c->out, &net->pool);
+static void
+conn_free_all(struct conn *c)
+{
+	outbuf_deinit(&c->out, &c->net->pool);
 	free(c->in);
 	acks_deinit(&c->acks);
 	free(c->also);
@@ -414,7 +400,6 @@ conn_on_closed(uv_handle_t *handle)
 	rights_unref(c->peer.rights);
 	free(c->bindings);
 	free(c->inbound);
-	free(c);
 }
 
 void
@@ -450,9 +435,13 @@ conn_teardown(struct conn *c)
 	for (uint32_t i = 0; i < c->n_refs; i++)
 		alias_unref(aliases, c->refs[i]);
 	list_remove(&c->greeting);
-	uv_poll_stop(&c->poll);
-	uv_close((uv_handle_t *)&c->poll, conn_on_closed);
-	loop_touch(c->loop);
+	list_remove(&c->link);
+	c->net->n_conns--;
+	io_end(&c->loop->io, &c->watch, conn_bury);
+	close(c->fd);
+	atomic_fetch_sub(&c->server->shared.n_connections, 1);
+	conn_discharge(c);
+	conn_free_all(c);
 }
 
 static void

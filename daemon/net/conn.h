@@ -93,14 +93,13 @@ struct conn {
 	struct loop *loop;
 	struct server *server;
 	struct net *net;
-	uv_poll_t poll;
+	struct io_watch watch;
 	struct loop_flush flush;
 	struct list link;     /* in net->conns */
 	struct list greeting; /* in net->greeting */
 	uint64_t accepted_ns; /* monotonic */
 	int fd;
 	uint8_t state;     /* enum conn_state */
-	uint8_t events;    /* what poll waits for */
 	bool input_paused; /* see must_pause() */
 	bool large_waits;  /* a large delivery, for all output to be sent */
 	bool greeted;      /* its hello has come */

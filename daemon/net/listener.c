@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 
 enum {
@@ -139,7 +140,6 @@ deal_out(struct listener *l, int fd)
 }
 
 static void listener_on_pause(uv_timer_t *timer);
-static void listener_on_poll(uv_poll_t *poll, int status, int events);
 
 /* At the first time, and then seldom, however often it rests. */
 static void
@@ -174,7 +174,7 @@ run_dry(struct listener *l, int err)
 			close(fd);
 		l->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	}
-	uv_poll_stop(&l->poll);
+	io_want(&l->loops[0].io, &l->watch, 0);
 	uv_timer_start(&l->pause, listener_on_pause, LISTENER_PAUSE_MS, 0);
 }
 
@@ -183,8 +183,9 @@ listener_on_pause(uv_timer_t *timer)
 {
 	struct listener *l = timer->data;
 
-	if (!l->closing)
-		uv_poll_start(&l->poll, UV_READABLE, listener_on_poll);
+	if (l->closing || !io_want(&l->loops[0].io, &l->watch, EPOLLIN))
+		return;
+	uv_timer_start(&l->pause, listener_on_pause, LISTENER_PAUSE_MS, 0);
 }
 
 static void
@@ -206,12 +207,11 @@ accepted(struct listener *l, int fd)
 }
 
 static void
-listener_on_poll(uv_poll_t *poll, int status, int events)
+listener_on_io(struct io_watch *w, uint32_t events)
 {
-	struct listener *l = poll->data;
+	struct listener *l = container_of(w, struct listener, watch);
 
-	(void)status, (void)events;
-	loop_enter(&l->loops[0]);
+	(void)events;
 	for (int i = 0; i < LISTENER_BATCH; i++) {
 		int fd = accept4(
 			l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -252,13 +252,12 @@ listener_start(struct listener *l, struct loop *loops, unsigned n_loops,
 	}
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
 		return err_raise(-errno);
-	r = uv_poll_init(&loops[0].uv, &l->poll, fd);
-	if (r)
-		return err_raise(r);
 	uv_timer_init(&loops[0].uv, &l->pause);
-	l->poll.data = l->pause.data = l;
-	r = uv_poll_start(&l->poll, UV_READABLE, listener_on_poll);
-	return r ? err_raise(r) : 0;
+	l->pause.data = l;
+	l->watch.fd = fd;
+	l->watch.run = listener_on_io;
+	r = io_want(&loops[0].io, &l->watch, EPOLLIN);
+	return err_pass(r);
 }
 
 static void
@@ -266,7 +265,7 @@ listener_on_closed(uv_handle_t *handle)
 {
 	struct listener *l = handle->data;
 
-	l->n_closed++;
+	l->closed = true;
 }
 
 /* The file, if it is still ours: another daemon may have taken its place. */
@@ -288,16 +287,15 @@ listener_close(struct listener *l)
 		return;
 	l->closing = true;
 	remove_path(l);
-	uv_poll_stop(&l->poll);
+	io_want(&l->loops[0].io, &l->watch, 0);
 	close(l->fd);
 	if (l->spare_fd >= 0)
 		close(l->spare_fd);
-	uv_close((uv_handle_t *)&l->poll, listener_on_closed);
 	uv_close((uv_handle_t *)&l->pause, listener_on_closed);
 }
 
 bool
 listener_is_closed(const struct listener *l)
 {
-	return l->n_closed == 2;
+	return l->closed;
 }

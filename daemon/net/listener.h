@@ -12,7 +12,7 @@ struct listener {
 	struct loop *loops;
 	unsigned n_loops, next;
 	struct server *server;
-	uv_poll_t poll;
+	struct io_watch watch;
 	uv_timer_t pause;  /* after EMFILE: try again then */
 	uint32_t n_pauses; /* since it was last told */
 	uint64_t told_ms;  /* of the loop's clock; 0: never */
@@ -21,7 +21,7 @@ struct listener {
 	dev_t dev; /* of the file we made */
 	ino_t ino;
 	bool closing;
-	unsigned n_closed; /* of its two handles */
+	bool closed; /* its timer, too */
 	char path[108];
 };
 

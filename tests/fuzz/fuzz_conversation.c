@@ -391,7 +391,7 @@ static void
 turn(struct talk *t)
 {
 	for (unsigned i = 0; i < LOOPS; i++)
-		uv_run(&t->loops[i].uv, UV_RUN_NOWAIT);
+		loop_once(&t->loops[i], false);
 }
 
 static void

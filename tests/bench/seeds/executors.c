@@ -296,6 +296,18 @@ runnable(void)
 	return n - 1;
 }
 
+/* CPU time of all threads of @pid, in us. */
+static double
+cpu_us(pid_t pid)
+{
+	struct timespec t;
+	clockid_t id;
+
+	check(clock_getcpuclockid(pid, &id) == 0 && clock_gettime(id, &t) == 0,
+		"CPU time");
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
 /* Voluntary and other context switches of all threads of @pid. */
 static double
 switches(pid_t pid)
@@ -329,7 +341,8 @@ static void
 drive(pid_t pid)
 {
 	int poll_fd = epoll_create1(EPOLL_CLOEXEC), load_n = 0;
-	double load = 0, before = switches(pid), n = 0, wait = 0, t;
+	double load = 0, before = switches(pid), n = 0, wait = 0, t,
+	       cpu = cpu_us(pid);
 	struct usage u = machine(), v;
 	uint64_t from = now_ns(), now = from, next = from;
 	struct epoll_event events[CONNS];
@@ -362,12 +375,14 @@ drive(pid_t pid)
 		}
 	}
 	t = (double)(now - from) / 1e9;
+	cpu = cpu_us(pid) - cpu;
 	v = machine();
 	row("requests_per_s", n / t, "1/s");
 	row("mean_ms", wait / n / 1e6, "ms");
 	row("cpu_load", load / load_n, "runnable");
 	row("cpu_util", 100 * (v.busy - u.busy) / (v.all - u.all), "%");
 	row("ctxt_per_request", (switches(pid) - before) / n, "switches");
+	row("server_cpu_us", cpu / n, "us/request");
 	for (int i = 0; i < CONNS; i++)
 		close(clients[i].fd);
 	close(poll_fd);

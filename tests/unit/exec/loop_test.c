@@ -277,6 +277,7 @@ test_an_alarm_fires_once_when_the_clock_is_set(void **state)
 {
 	static struct clock_source source;
 	struct rig *rig = *state;
+	struct loop *l = rig->loops[0];
 	struct actor a = {.on_run = count_and_tell};
 	struct delay_init init = {
 		.event = "e", .event_size = 1, .clock = DELAY_WALL};
@@ -287,8 +288,9 @@ test_an_alarm_fires_once_when_the_clock_is_set(void **state)
 	source.wall_ns = wall_ahead;
 	atomic_store(&ahead_ns, 0);
 	rig->kernel.clock = &source;
-	assert_int_equal(dup3(fd, rig->loops[0]->clock_fd, O_CLOEXEC),
-		rig->loops[0]->clock_fd);
+	assert_int_equal(io_want(&l->io, &l->on_clock, 0), 0);
+	assert_int_equal(dup3(fd, l->on_clock.fd, O_CLOEXEC), l->on_clock.fd);
+	assert_int_equal(io_want(&l->io, &l->on_clock, EPOLLIN), 0);
 	actor_init(&a, rig, 0);
 	init.to = a.id;
 	init.due_ns = clock_wall(&source) + 3600ull * NS_PER_S;
@@ -329,7 +331,6 @@ on_timer_closed(uv_handle_t *handle)
 {
 	struct between *b = handle->data;
 
-	loop_enter(b->actor->loop);
 	if (b->what == BETWEEN_POST)
 		post(b->actor, b->actor, 0);
 	else if (b->what == BETWEEN_AWAY)

@@ -154,7 +154,7 @@ void
 rig_turn(struct rig *rig)
 {
 	for (unsigned i = 0; i < rig->n_loops; i++)
-		uv_run(&rig->loops[i].uv, UV_RUN_NOWAIT);
+		loop_once(&rig->loops[i], false);
 }
 
 void

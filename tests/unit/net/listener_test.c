@@ -286,7 +286,7 @@ turn_for(struct rig *rig, uint64_t ms)
 	uint64_t end = rig_now() + ms * NS_PER_MS;
 
 	while (rig_now() < end)
-		uv_run(&rig->loops[0].uv, UV_RUN_ONCE);
+		loop_once(&rig->loops[0], true);
 }
 
 /* B70 */

@@ -411,7 +411,7 @@ test_a_call_in_flight_to_one_that_unbinds(void **state)
 	slot_new(rig);
 	client_bind(c, "jobs", 1, 0);
 	client_call(caller, "jobs", "ask", 5, "");
-	uv_run(&rig->loops[0].uv, UV_RUN_NOWAIT); /* it is on its way */
+	loop_once(&rig->loops[0], false); /* it is on its way */
 	id = ask_unbind(c, 1);
 	client_expect_response(c, id, EVD_STATUS_OK);
 	client_expect_reply(caller, 5, EVD_STATUS_DIED, NULL);
@@ -460,7 +460,7 @@ test_a_bind_waits_for_who_is_leaving(void **state)
 	expect(c, "one", 0);
 	client_free(c);
 	while (rig->nets[FAR].n_conns)
-		uv_run(&rig->loops[FAR].uv, UV_RUN_NOWAIT);
+		loop_once(&rig->loops[FAR], false);
 	asked = ask_bind(next, "jobs", 1);
 	client_expect_response(next, asked, EVD_STATUS_OK);
 	expect(next, "one", 1);
@@ -540,7 +540,7 @@ test_an_alias_that_got_free_meanwhile_is_bound(void **state)
 	struct client *c = client_hello(rig, FAR);
 	uint64_t id = ask_bind(c, "jobs", 1), gone = slot->id;
 
-	uv_run(&rig->loops[1].uv, UV_RUN_NOWAIT);
+	loop_once(&rig->loops[1], false);
 	session_stop(slot);
 	assert_int_not_equal(
 		client_expect_response(c, id, EVD_STATUS_OK)->bound->session,

@@ -140,7 +140,7 @@ static void
 turn_one(struct rig *rig, unsigned loop)
 {
 	for (int i = 0; i < 20; i++)
-		uv_run(&rig->loops[loop].uv, UV_RUN_NOWAIT);
+		loop_once(&rig->loops[loop], false);
 }
 
 /* A slot is listed on one loop, then used again on another that has yet to be
@@ -303,7 +303,7 @@ test_requests_wait_for_a_stuck_loop(void **state)
 
 		idle = n > 0 ? 0 : idle + 1;
 		sent += n > 0 ? (size_t)n : 0;
-		uv_run(&rig->loops[0].uv, UV_RUN_NOWAIT);
+		loop_once(&rig->loops[0], false);
 	}
 	assert_true(sent < size);
 	assert_true(conn->peer.n_requests <= VERB_REQUESTS_MAX);

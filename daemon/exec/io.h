@@ -1,0 +1,48 @@
+#pragma once
+/* Descriptors that a loop waits for, by an epoll of its own: connections and
+ * listeners, the loop's own, and libuv's, behind which everything else is. So
+ * that waiting for a connection costs one system call for what changes, and
+ * libuv is entered only if it has something to do.
+ *
+ * The loop's thread, or one that holds its baton: also while the loop sleeps,
+ * which need not be woken for it. */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+enum { IO_BATCH = 256 }; /* that are looked at in one turn */
+
+struct io;
+
+/* What waits for one descriptor. */
+struct io_watch {
+	int fd;
+	uint32_t events; /* EPOLLIN, EPOLLOUT; 0: none, and it is not called */
+	/* @events: those of the above that have come; of an error or hang-up,
+	 * which shows in a read or write, all of them. */
+	void (*run)(struct io_watch *w, uint32_t events);
+	void (*bury)(struct io_watch *w);
+	struct io_watch *next; /* buried soon */
+};
+
+struct io {
+	int fd;
+	struct io_watch *graves;
+	struct epoll_event batch[IO_BATCH];
+};
+
+/* Negative errno. */
+int io_init(struct io *io);
+void io_deinit(struct io *io); /* buries the rest */
+/* Wait for @events from now on. Negative errno, and then as before. */
+int io_want(struct io *io, struct io_watch *w, uint32_t events);
+/* Never call @w again. Its descriptor may be closed now, itself freed only by
+ * bury(), for the loop may be about to look at it. */
+void io_end(struct io *io, struct io_watch *w, void (*bury)(struct io_watch *));
+/* By the loop's thread, before io_wait(): what it was about to look at then it
+ * has seen. */
+void io_bury(struct io *io);
+/* How many have come within @ms (-1: for ever), for io_run(). Without the
+ * baton. */
+int io_wait(struct io *io, int ms);
+void io_run(struct io *io, int n);
