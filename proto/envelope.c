@@ -212,93 +212,112 @@ decode_field(struct envelope *e, const uint8_t **p, const uint8_t *end)
 	return f.field <= F_LAST ? ENVELOPE_E_MALFORMED : 0;
 }
 
-/* The value of a number field: past it, NULL if malformed. */
-static inline const uint8_t *
-take_number(const uint8_t *p, const uint8_t *end, uint64_t *value)
-{
-	size_t n = wire_varint(p, end, value);
-
-	return n ? p + n : NULL;
-}
-
-/* The value of a field of bytes: past it, NULL if malformed. */
-static inline const uint8_t *
-take_bytes(const uint8_t *p, const uint8_t *end, const uint8_t **data,
-	uint32_t *size)
-{
-	uint64_t n;
-
-	p = take_number(p, end, &n);
-	if (!p || n > (size_t)(end - p))
-		return NULL;
-	*data = p;
-	*size = (uint32_t)n;
-	return p + n;
-}
-
-static inline const uint8_t *
-take_event(struct envelope *e, const uint8_t *p, const uint8_t *end, int *r)
-{
-	const uint8_t *data;
-	uint32_t size;
-
-	p = take_bytes(p, end, &data, &size);
-	if (!p)
-		return NULL;
-	e->event = (const char *)data;
-	e->event_size = (uint8_t)size;
-	if (size && !name_is_valid(e->event, size, ENVELOPE_EVENT_MAX))
-		*r = ENVELOPE_E_NAME;
-	return p;
-}
-
 #define TAG(field, type) ((field) << 3 | (type))
 
-/* One field at @p < @end: past it, NULL if malformed. The frequent ones here,
- * in one switch on the tag. */
-static inline const uint8_t *
-decode_hot(struct envelope *e, const uint8_t *p, const uint8_t *end, int *r)
+/* Where an envelope is read, and how that went: once something is wrong it is
+ * at its end. */
+struct reader {
+	const uint8_t *p, *end;
+	int r;
+};
+
+static inline bool
+reader_is_at(const struct reader *at, unsigned tag)
 {
-	switch (*p) {
-	case TAG(F_TO, WIRE_VARINT):
-		return take_number(p + 1, end, &e->to);
-	case TAG(F_EVENT, WIRE_BYTES):
-		return take_event(e, p + 1, end, r);
-	case TAG(F_PAYLOAD, WIRE_BYTES):
-		return take_bytes(p + 1, end, &e->payload, &e->payload_size);
-	case TAG(F_SEQ, WIRE_VARINT):
-		return take_number(p + 1, end, &e->seq);
-	case TAG(F_CALL, WIRE_VARINT):
-		return take_number(p + 1, end, &e->call);
-	case TAG(F_RE, WIRE_VARINT):
-		return take_number(p + 1, end, &e->re);
-	case TAG(F_ID, WIRE_VARINT):
-		return take_number(p + 1, end, &e->id);
-	case TAG(F_FROM, WIRE_VARINT):
-		return take_number(p + 1, end, &e->from);
-	default:
-		*r = decode_field(e, &p, end);
-		return p;
+	return at->p < at->end && *at->p == tag;
+}
+
+static inline void
+reader_fail(struct reader *at, int r)
+{
+	at->p = at->end;
+	at->r = r;
+}
+
+/* The value of the number field it is at. */
+static inline void
+take_number(struct reader *at, uint64_t *value)
+{
+	size_t n = wire_varint(at->p + 1, at->end, value);
+
+	if (n)
+		at->p += 1 + n;
+	else
+		reader_fail(at, ENVELOPE_E_MALFORMED);
+}
+
+/* The value of the field of bytes it is at. */
+static inline uint32_t
+take_bytes(struct reader *at, const uint8_t **data)
+{
+	uint64_t size;
+	size_t n = wire_varint(at->p + 1, at->end, &size);
+	const uint8_t *start = at->p + 1 + n;
+
+	if (!n || size > (size_t)(at->end - start)) {
+		reader_fail(at, ENVELOPE_E_MALFORMED);
+		return 0;
 	}
+	*data = start;
+	at->p = start + size;
+	return (uint32_t)size;
+}
+
+static inline uint32_t
+take_name(struct reader *at, const char **name, size_t max)
+{
+	uint32_t size = take_bytes(at, (const uint8_t **)name);
+
+	if (size && !name_is_valid(*name, size, max)) {
+		reader_fail(at, ENVELOPE_E_NAME);
+		return 0;
+	}
+	return size;
+}
+
+/* The frequent fields, if they come in the order of their numbers, as they do
+ * from those who write as protobuf-c does. */
+static inline void
+decode_hot(struct envelope *e, struct reader *at)
+{
+	if (reader_is_at(at, TAG(F_TO, WIRE_VARINT)))
+		take_number(at, &e->to);
+	if (reader_is_at(at, TAG(F_ALIAS, WIRE_BYTES)))
+		e->alias_size =
+			(uint16_t)take_name(at, &e->alias, ENVELOPE_ALIAS_MAX);
+	if (reader_is_at(at, TAG(F_EVENT, WIRE_BYTES)))
+		e->event_size =
+			(uint8_t)take_name(at, &e->event, ENVELOPE_EVENT_MAX);
+	if (reader_is_at(at, TAG(F_PAYLOAD, WIRE_BYTES)))
+		e->payload_size = take_bytes(at, &e->payload);
+	if (reader_is_at(at, TAG(F_SEQ, WIRE_VARINT)))
+		take_number(at, &e->seq);
+	if (reader_is_at(at, TAG(F_CALL, WIRE_VARINT)))
+		take_number(at, &e->call);
+	if (reader_is_at(at, TAG(F_RE, WIRE_VARINT)))
+		take_number(at, &e->re);
+	if (reader_is_at(at, TAG(F_ID, WIRE_VARINT)))
+		take_number(at, &e->id);
+	if (reader_is_at(at, TAG(F_FROM, WIRE_VARINT)))
+		take_number(at, &e->from);
 }
 
 int
 envelope_decode(struct envelope *e, const uint8_t *data, size_t size)
 {
-	const uint8_t *p = data, *end = data + size;
-	int r = 0;
+	struct reader at = {data, data + size, 0};
 
 	envelope_init(e);
 	if (size > UINT32_MAX)
 		return ENVELOPE_E_MALFORMED;
-	while (p < end) {
-		p = decode_hot(e, p, end, &r);
-		if (!p)
-			return ENVELOPE_E_MALFORMED;
-		if (r)
-			return r;
+	decode_hot(e, &at);
+	while (at.p < at.end) { /* the others, and whatever order */
+		e->rare = true;
+		at.r = decode_field(e, &at.p, at.end);
+		if (at.r)
+			return at.r;
 	}
-	return 0;
+	return at.r;
 }
 
 size_t
@@ -512,6 +531,45 @@ envelope_encode_frame(const struct envelope *e, uint8_t *out)
 	*p++ = FRAME_ENVELOPES_TAG;
 	p += varint_put(p, size);
 	return (size_t)(p - out) + envelope_encode(e, p);
+}
+
+/* One whose lengths take more than a byte. */
+__attribute__((noinline)) static size_t
+plain_encode_large(const struct plain_delivery *d, uint8_t *out)
+{
+	struct envelope e = {
+		.to = d->to,
+		.event = d->event,
+		.event_size = d->event_size,
+		.payload = d->payload,
+		.payload_size = d->payload_size,
+		.id = d->id,
+		.from = d->from,
+	};
+
+	return envelope_encode_frame(&e, out);
+}
+
+size_t
+plain_encode_frame(const struct plain_delivery *d, uint8_t *out)
+{
+	uint8_t *p = out + 3; /* lengths of a byte each, as it turns out */
+	size_t size;
+
+	if (d->payload_size >= 0x60 || d->event_size >= 0x40)
+		return plain_encode_large(d, out);
+	p = put_number(p, F_TO, d->to);
+	p = put_bytes(p, F_EVENT, d->event, d->event_size);
+	p = put_bytes(p, F_PAYLOAD, d->payload, d->payload_size);
+	p = put_number(p, F_ID, d->id);
+	p = put_number(p, F_FROM, d->from);
+	size = (size_t)(p - out);
+	if (size - 1 >= 0x80)
+		return plain_encode_large(d, out);
+	out[0] = (uint8_t)(size - 1);
+	out[1] = FRAME_ENVELOPES_TAG;
+	out[2] = (uint8_t)(size - 3);
+	return size;
 }
 
 size_t

@@ -27,6 +27,7 @@ struct envelope {
 	uint32_t headers_size;
 	uint32_t key_size;
 	uint8_t priority;
+	bool rare; /* decoded: it has a field that few have, or did not know */
 	const char *alias, *event; /* not NUL-terminated */
 	const uint8_t *payload;
 	const uint8_t *key;
@@ -57,6 +58,19 @@ envelope_init(struct envelope *e)
 }
 
 int envelope_decode(struct envelope *e, const uint8_t *data, size_t size);
+
+/* A delivery without what few have. */
+struct plain_delivery {
+	uint64_t to, id, from;
+	const char *event;
+	const void *payload;
+	uint32_t payload_size;
+	uint8_t event_size;
+};
+/* Its whole frame, as envelope_encode_frame() has it; @out has room for
+ * PLAIN_ROOM bytes beside event and payload. */
+enum { PLAIN_ROOM = 80 };
+size_t plain_encode_frame(const struct plain_delivery *d, uint8_t *out);
 
 /* Bytes that envelope_encode() needs at most. */
 size_t envelope_bound(const struct envelope *e);

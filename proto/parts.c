@@ -6,7 +6,7 @@
 #include "wire.h"
 
 int
-part_next(const uint8_t **p, const uint8_t *end, struct part *part)
+part_next_any(const uint8_t **p, const uint8_t *end, struct part *part)
 {
 	struct wire_field f;
 

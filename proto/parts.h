@@ -54,7 +54,22 @@ struct failure {
 /* The next field at *@p, which moves on. Fields of unknown numbers that are
  * not length-delimited are passed over.
  * Return: 0, PART_E_END or PART_E_MALFORMED. */
-int part_next(const uint8_t **p, const uint8_t *end, struct part *part);
+int part_next_any(const uint8_t **p, const uint8_t *end, struct part *part);
+static inline int
+part_next(const uint8_t **p, const uint8_t *end, struct part *part)
+{
+	const uint8_t *at = *p;
+
+	/* mostly it is a short envelope */
+	if (end - at < 2 || at[0] != (FRAME_ENVELOPE << 3 | 2) ||
+		at[1] >= 0x80 || at[1] > end - at - 2)
+		return part_next_any(p, end, part);
+	part->field = FRAME_ENVELOPE;
+	part->data = at + 2;
+	part->size = at[1];
+	*p = at + 2 + at[1];
+	return 0;
+}
 /* Put tag and length of a part at @out (PART_HEAD_MAX bytes). */
 size_t part_put_head(uint8_t *out, unsigned field, size_t size);
 

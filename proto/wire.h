@@ -25,13 +25,17 @@ struct wire_field {
 	size_t size;
 };
 
-/* A varint, with the one-byte case inline. */
+/* A varint, with the short cases inline. */
 static inline size_t
 wire_varint(const uint8_t *p, const uint8_t *end, uint64_t *value)
 {
 	if (p < end && *p < 0x80) {
 		*value = *p;
 		return 1;
+	}
+	if (end - p > 1 && p[1] < 0x80) {
+		*value = (uint64_t)(p[0] & 0x7f) | (uint64_t)p[1] << 7;
+		return 2;
 	}
 	return varint_get(p, end, value);
 }

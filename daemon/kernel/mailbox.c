@@ -148,32 +148,6 @@ mailbox_left(struct mailbox *box, const struct msg *m)
 		rare->urgent = NULL;
 }
 
-struct msg *
-mailbox_admit(struct mailbox *box)
-{
-	struct msg *m;
-
-	if (!box->n_parked ||
-		!mailbox_has_room(box, msg_ring_head(&box->parked)))
-		return NULL;
-	m = mailbox_pop_parked(box);
-	mailbox_take_in(box, m);
-	return m;
-}
-
-struct msg *
-mailbox_pop_parked(struct mailbox *box)
-{
-	struct msg *m = msg_ring_pop(&box->parked);
-
-	if (m) {
-		box->n_parked--;
-		if (box->rare && box->rare->urgent_parked == m)
-			box->rare->urgent_parked = NULL;
-	}
-	return m;
-}
-
 void
 mailbox_unpark(struct mailbox *box, struct msg *m)
 {

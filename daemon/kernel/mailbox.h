@@ -118,11 +118,19 @@ mailbox_pop(struct mailbox *box)
 		mailbox_left(box, m);
 	return m;
 }
-/* Admit the next parked event if there is room now: it, or NULL. Call until
- * NULL after each pop. Cheap when nothing is parked. */
-struct msg *mailbox_admit(struct mailbox *box);
 /* Take out the next parked event, for an end without admission, or NULL. */
-struct msg *mailbox_pop_parked(struct mailbox *box);
+static inline struct msg *
+mailbox_pop_parked(struct mailbox *box)
+{
+	struct msg *m = msg_ring_pop(&box->parked);
+
+	if (!m)
+		return NULL;
+	box->n_parked--;
+	if (mailbox_is_rare(box) && box->rare->urgent_parked == m)
+		box->rare->urgent_parked = NULL;
+	return m;
+}
 /* Back to the front of the parked. */
 void mailbox_unpark(struct mailbox *box, struct msg *m);
 /* Whether there is room for one that counts for @size, were nothing parked. */
@@ -145,6 +153,21 @@ mailbox_takes(const struct mailbox *box, const struct msg *m)
 {
 	return (m->flags & MSG_ADMITTED) ||
 	       (!box->n_parked && mailbox_has_room(box, m));
+}
+/* Admit the next parked event if there is room now: it, or NULL. Call until
+ * NULL after each pop. Cheap when nothing is parked. */
+static inline struct msg *
+mailbox_admit(struct mailbox *box)
+{
+	struct msg *m;
+
+	if (!box->n_parked ||
+		!mailbox_has_room(box, msg_ring_head(&box->parked)))
+		return NULL;
+	m = mailbox_pop_parked(box);
+	__builtin_prefetch(msg_ring_head(&box->parked));
+	mailbox_take_in(box, m);
+	return m;
 }
 
 /* ---- the stash ----------------------------------------------------------- */

@@ -228,16 +228,6 @@ copy_extra(struct msg *copy, const struct msg *m)
 	extra->batch = NULL;
 }
 
-void
-msg_uncharge(struct msg_pool *p, struct msg *m)
-{
-	if (!(m->flags & MSG_CHARGED))
-		return;
-	m->flags &= (uint16_t)~MSG_CHARGED;
-	assert(p && p->charges); /* it is a scheduler's */
-	charge_add(p->charges, msg_wide(m)->user, -1, -(int64_t)msg_charge(m));
-}
-
 struct msg *
 msg_clone(struct msg_pool *p, const struct msg *m)
 {

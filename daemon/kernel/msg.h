@@ -457,6 +457,54 @@ msg_new_named(struct msg_pool *p, const struct msg *head, const void *data)
 	msg_copy(event, (const uint8_t *)head->event, head->event_size + 1u);
 	return m;
 }
+/* msg_copy() of a name, which may be even shorter. */
+static inline void
+msg_copy_name(uint8_t *to, const uint8_t *from, size_t size)
+{
+	if (size >= sizeof(uint32_t)) {
+		msg_copy(to, from, size);
+	} else if (size) {
+		to[0] = from[0];
+		to[size / 2] = from[size / 2];
+		to[size - 1] = from[size - 1];
+	}
+}
+/* The same as msg_new() with MSG_WIDE, without headers, its event copied: for
+ * the hot path of clients' posts. From @head are from, to, event, event_size,
+ * flags and size, which is that of @data; from @wide all. */
+static inline __attribute__((always_inline)) struct msg *
+msg_new_post(struct msg_pool *p, const struct msg *head,
+	const struct msg_wide *wide, const void *data)
+{
+	size_t total = sizeof(*wide) + sizeof(*head) + head->size + 1 +
+		       head->event_size + 1u;
+	unsigned class = msg_class(p, total);
+	uint8_t *block = FAULT(msg_new)
+				 ? NULL
+				 : (uint8_t *)msg_pool_take(p, class, total);
+	struct msg *m = (struct msg *)(block + sizeof(*wide));
+	uint8_t *event = m->data + head->size + 1;
+
+	assert(head->size <= MSG_PAYLOAD_MAX);
+	if (!block)
+		return NULL;
+	*(struct msg_wide *)block = *wide;
+	*m = (struct msg){
+		.from = head->from,
+		.to = head->to,
+		.event = (const char *)event,
+		.size = head->size,
+		.flags = head->flags | MSG_WIDE,
+		.event_size = head->event_size,
+		.pool_class = (uint8_t) class,
+	};
+	if (head->size)
+		memcpy(m->data, data, head->size);
+	event[-1] = 0;
+	msg_copy_name(event, (const uint8_t *)head->event, head->event_size);
+	event[head->event_size] = 0;
+	return m;
+}
 /* msg_free() of one that `free` has no room for. */
 struct msg *msg_free_rest(struct msg_pool *p, struct msg *m);
 /* Where its memory begins. */
@@ -481,8 +529,22 @@ msg_free_plain(struct msg_pool *p, struct msg *m)
 	p->free[c] = block;
 	p->room[c]--;
 }
+/* Bytes that @m counts for in a mailbox. */
+static inline uint32_t
+msg_charge(const struct msg *m)
+{
+	return m->size + m->headers_size;
+}
 /* @m is not charged any more. */
-void msg_uncharge(struct msg_pool *p, struct msg *m);
+static inline void
+msg_uncharge(struct msg_pool *p, struct msg *m)
+{
+	if (!(m->flags & MSG_CHARGED))
+		return;
+	m->flags &= (uint16_t)~MSG_CHARGED;
+	assert(p && p->charges); /* it is a scheduler's */
+	charge_add(p->charges, msg_wide(m)->user, -1, -(int64_t)msg_charge(m));
+}
 /* NULL: nothing. Returns NULL. */
 static inline struct msg *
 msg_free(struct msg_pool *p, struct msg *m)
@@ -559,11 +621,4 @@ msg_payload(const struct msg *m)
 		return m->data;
 	body = msg_body(m);
 	return body->bytes + body->payload_at;
-}
-
-/* Bytes that @m counts for in a mailbox. */
-static inline uint32_t
-msg_charge(const struct msg *m)
-{
-	return m->size + m->headers_size;
 }

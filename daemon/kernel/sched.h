@@ -306,6 +306,26 @@ sched_put(struct sched *s, struct session *t, struct msg *m)
 		sched_enqueue(s, t);
 }
 
+/* Others wait for room before a plain event for @t, of this scheduler, and no
+ * spec says what to do about that: it joins them by sched_park(). */
+static inline bool
+sched_parks(const struct sched *s, const struct session *t)
+{
+	const struct msg *first = t->box.admitted.head;
+
+	return t->box.n_parked && !s->profile.ops && session_is_calm(t) &&
+	       !(t->box_bits & BOX_CHOOSY) && first &&
+	       !(first->flags & MSG_EXTRA); /* it may have expired */
+}
+
+/* Then: @m has an id and MSG_MAY_PARK, and is not urgent. */
+static inline void
+sched_park(struct session *t, struct msg *m)
+{
+	t->box.n_parked++;
+	msg_ring_push(&t->box.parked, m);
+}
+
 /* msg_end() of what its session @t handled: the hot path. */
 static inline void
 sched_handled(struct sched *s, struct session *t, struct msg *m)

@@ -104,9 +104,40 @@ run_control(struct sched *sched, struct session *s)
 	return n;
 }
 
+/* Tell whoever waits for no more than that @m is accepted: mostly the same one
+ * for many, whom @poster remembers. */
+static inline void
+tell_accepted(struct sched *sched, struct session **poster, struct msg *m)
+{
+	struct session *p = *poster;
+
+	if (!(m->flags & MSG_ACK) || msg_level(m) > MSG_LEVEL_ACCEPTED)
+		return;
+	if (!p || session_id(p) != m->from) {
+		p = session_find(sched->kernel, m->from);
+		if (!p || home_of(p) != sched || !p->begun) {
+			sched_settle(sched, m, EVD_STATUS_OK, NULL);
+			return;
+		}
+		*poster = p;
+	}
+	m->flags &= (uint16_t)~MSG_ACK;
+	p->ops->settled(p, msg_seq(m), m->size, EVD_STATUS_OK, NULL);
+}
+
+/* The next one that waits for room waits no more: it has ended. */
+static inline bool
+parked_ends(struct sched *sched, struct session *s)
+{
+	return ((msg_ring_head(&s->box.parked)->flags & MSG_EXTRA) ||
+		       mailbox_is_rare(&s->box)) &&
+	       aside_end_parked(sched, s);
+}
+
 void
 session_admit_parked(struct sched *sched, struct session *s)
 {
+	struct session *poster = NULL;
 	struct msg *m;
 
 	if (session_journal(s)) {
@@ -114,7 +145,7 @@ session_admit_parked(struct sched *sched, struct session *s)
 		return;
 	}
 	while (s->box.n_parked) {
-		if (aside_end_parked(sched, s))
+		if (parked_ends(sched, s))
 			continue;
 		m = mailbox_admit(&s->box);
 		if (!m)
@@ -126,16 +157,18 @@ session_admit_parked(struct sched *sched, struct session *s)
 		sched->queued++;
 		if (s->box_bits & BOX_WATER)
 			queue_rise(sched, s);
-		sched_settle_level(sched, m, MSG_LEVEL_ACCEPTED);
+		tell_accepted(sched, &poster, m);
 	}
 }
 
 /* Its handler keeps @m until session_done(). */
-static void
+static inline void
 leased(struct sched *sched, struct session *s, struct msg *m)
 {
 	s->leased++;
 	sched->counters.leased++;
+	if (!(m->flags & (MSG_EXTRA | MSG_ACK)))
+		return;
 	if (m->flags & MSG_EXTRA)
 		journal_leased(m);
 	sched_settle_level(sched, m, MSG_LEVEL_DELIVERED);
@@ -191,7 +224,9 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 	result = s->ops->run(s, m);
 	if (sched->profile.ops)
 		sched->profile.ops->ran(sched, s, m, (int)result);
-	if (result != SESSION_DONE) {
+	if (result == SESSION_LEASED) {
+		leased(sched, s, m);
+	} else if (result != SESSION_DONE) {
 		session_conclude(sched, s, m, result);
 	} else if (m->flags & (MSG_ACK | MSG_EXTRA | MSG_WIDE)) {
 		sched_handled(sched, s, m);
@@ -391,6 +426,8 @@ run_any(struct sched *sched, struct session *s)
 __attribute__((noinline)) static int
 leave_calm(struct sched *sched, struct session *s, int n)
 {
+	if (s->box.n_parked) /* behind what may be back, HELD */
+		session_admit_parked(sched, s);
 	if (s->run == SESSION_RUNNING)
 		s->run = SESSION_IDLE;
 	sched->running = NULL;
@@ -409,11 +446,14 @@ run_calm(struct sched *sched, struct session *s)
 	do {
 		run_one(sched, s, mailbox_take(&s->box));
 		n++;
-		if (s->box.n_parked) /* after it: it may be back, HELD */
-			session_admit_parked(sched, s);
 		if (s->run != SESSION_RUNNING || !session_is_calm(s))
 			return leave_calm(sched, s, n);
 	} while (s->box.admitted.head && n < budget);
+	if (s->box.n_parked) {
+		session_admit_parked(sched, s);
+		if (s->run != SESSION_RUNNING || !session_is_calm(s))
+			return leave_calm(sched, s, n);
+	}
 	s->run = SESSION_IDLE;
 	sched->running = NULL;
 	if (s->box.admitted.head)

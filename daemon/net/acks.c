@@ -101,7 +101,7 @@ mark(struct acks *a, uint64_t seq)
 }
 
 bool
-acks_settle(struct acks *a, uint64_t seq)
+acks_settle_any(struct acks *a, uint64_t seq)
 {
 	if (!a->n || *at(a, 0) != seq) {
 		mark(a, seq);

@@ -15,7 +15,16 @@ void acks_deinit(struct acks *a);
 /* Post @seq, higher than all before, has come: 0 or -ENOMEM. */
 int acks_add(struct acks *a, uint64_t seq);
 /* It is settled; true: it was the first that was not. */
-bool acks_settle(struct acks *a, uint64_t seq);
+bool acks_settle_any(struct acks *a, uint64_t seq);
+static inline bool
+acks_settle(struct acks *a, uint64_t seq)
+{
+	if (!a->n || a->n_settled || a->ring[a->head] != seq)
+		return acks_settle_any(a, seq);
+	a->head = (a->head + 1) & (a->room - 1); /* mostly it is the first */
+	a->n--;
+	return true;
+}
 /* All up to this one are settled; @last: the last that was added. */
 static inline uint64_t
 acks_upto(const struct acks *a, uint64_t last)

@@ -179,12 +179,25 @@ void conn_resume_input(struct conn *c);
 
 /* output.c */
 uint8_t *conn_room(struct conn *c, size_t size); /* NULL: it ends */
+/* The same of one that conn_takes_deliveries(). */
+static inline uint8_t *
+conn_delivery_room(struct conn *c, size_t size)
+{
+	if (c->out.room - c->out.end >= size)
+		return c->out.data + c->out.end;
+	return conn_room(c, size);
+}
 static inline bool
 conn_takes_deliveries(const struct conn *c)
 {
 	return c->state == CONN_OPEN && outbuf_size(&c->out) <= CONN_OUT_HIGH;
 }
-void conn_wrote(struct conn *c, size_t size);
+static inline void
+conn_wrote(struct conn *c, size_t size)
+{
+	c->out.end += size;
+	loop_defer(c->loop, &c->flush);
+}
 /* Nothing is unsent: write @head and @data, which are borrowed, and keep what
  * the socket does not take. */
 void conn_write_large(struct conn *c, const uint8_t *head, size_t head_size,

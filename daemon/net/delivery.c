@@ -22,6 +22,43 @@ left_ms(struct binding *b, const struct msg *m)
 	return left ? (uint32_t)left : 1;
 }
 
+/* Nothing of it is but what all have. */
+static inline bool
+is_plain(const struct msg *m)
+{
+	const struct msg_wide *wide;
+
+	if ((m->flags & (MSG_SHARED | MSG_URGENT)) || m->headers_size ||
+		m->attempt)
+		return false;
+	if (!(m->flags & MSG_WIDE))
+		return true;
+	wide = msg_wide(m);
+	return !(wide->call | wide->late_ns | wide->due_ns);
+}
+
+static inline void
+write_plain(struct binding *b, const struct msg *m)
+{
+	struct conn *c = b->conn;
+	uint8_t *out = conn_delivery_room(
+		c, PLAIN_ROOM + (size_t)m->event_size + m->size);
+
+	if (!out)
+		return;
+	conn_wrote(c, plain_encode_frame(
+			      &(struct plain_delivery){
+				      .to = b->number,
+				      .id = m->id,
+				      .from = m->from,
+				      .event = m->event,
+				      .payload = m->data,
+				      .payload_size = m->size,
+				      .event_size = m->event_size,
+			      },
+			      out));
+}
+
 static void
 write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 {
@@ -115,6 +152,10 @@ delivery_write(struct binding *b, const struct msg *m)
 
 	if (!conn_takes_deliveries(b->conn) || has_to_wait(b->conn, m))
 		return false;
+	if (is_plain(m)) {
+		write_plain(b, m);
+		return true;
+	}
 	if (msg_call(m)) {
 		handle = inbound_add(
 			b->conn, m, b->number, b->lease.delivered + 1);

@@ -225,6 +225,64 @@ charge(struct conn *c, struct msg *m, char *text, size_t size)
 	return EVD_STATUS_OK;
 }
 
+/* ---- the hot path ------------------------------------------------------- */
+
+/* Nothing of it wants a closer look: all that refusal() and what comes after it
+ * look at is as it mostly is. */
+static inline bool
+is_plain(const struct conn *c, const struct envelope *e, uint64_t to)
+{
+	const struct kernel *k = c->loop->sched.kernel;
+
+	return to && !e->rare && e->event_size &&
+	       e->payload_size <= k->limits.max_payload &&
+	       (c->peer.rights->open & 1 << RIGHT_POST) &&
+	       !atomic_load_explicit(&k->stopping, memory_order_relaxed);
+}
+
+/* A plain post to a session of this loop that takes it, or lets it wait for
+ * room behind others; false: it goes the long way, which also says why not. */
+static inline bool
+on_plain_post(struct conn *c, const struct envelope *e, uint64_t to)
+{
+	struct sched *s = &c->loop->sched;
+	struct session *t = session_find(s->kernel, to);
+	uint32_t user = c->peer.user->index;
+	struct msg *m;
+	bool now;
+
+	if (!t || atomic_load_explicit(&t->home, memory_order_relaxed) != s)
+		return false;
+	now = sched_takes(s, t, e->payload_size);
+	if (!now && !sched_parks(s, t))
+		return false;
+	m = msg_new_post(&s->pool,
+		&(struct msg){
+			.from = session_id(c->session),
+			.to = to,
+			.event = e->event,
+			.size = e->payload_size,
+			.flags = now ? MSG_ADMITTED : MSG_ACK | MSG_MAY_PARK,
+			.event_size = e->event_size,
+		},
+		&(struct msg_wide){.seq = e->seq, .user = user}, e->payload);
+	if (!m)
+		return false;
+	if (charge_take(&s->charges, user, m->size) != CHARGES) {
+		msg_free(&s->pool, m);
+		return false;
+	}
+	m->flags |= MSG_CHARGED;
+	m->id = sched_id(s);
+	if (now) {
+		sched_put(s, t, m);
+		conn_post_settled(c, e->seq, e->payload_size);
+	} else {
+		sched_park(t, m);
+	}
+	return true;
+}
+
 static void
 on_post(struct conn *c, const struct envelope *e)
 {
@@ -255,6 +313,8 @@ on_post(struct conn *c, const struct envelope *e)
 	c->n_posts++;
 	c->posts_size += e->payload_size;
 	to = receiver_of(c, e);
+	if (is_plain(c, e, to) && on_plain_post(c, e, to))
+		return;
 	status = refusal(c, e, to, RIGHT_POST, text, sizeof(text));
 	if (!status && e->forward && !inbound_find(c, e->forward)) {
 		snprintf(text, sizeof(text),

@@ -5,7 +5,7 @@
 #include "base/fault.h"
 #include "kernel/session.h"
 
-enum { ROOM_MIN = 16 };
+enum { ROOM_MIN = 16, AHEAD = 4 };
 
 void
 lease_deinit(struct lease *l)
@@ -25,13 +25,11 @@ lease_first(const struct lease *l)
 }
 
 bool
-lease_reserve(struct lease *l)
+lease_grow(struct lease *l)
 {
 	uint32_t room = l->room ? l->room * 2 : ROOM_MIN;
 	struct lease grown = *l;
 
-	if (l->delivered - l->settled < l->room)
-		return true;
 	grown.ring =
 		FAULT(lease_reserve) ? NULL : calloc(room, sizeof(*grown.ring));
 	if (!grown.ring)
@@ -60,12 +58,25 @@ lease_take(struct lease *l, uint64_t number)
 	return m;
 }
 
+/* The memory of what comes some deliveries later is fetched meanwhile. */
+static void
+fetch_ahead(const struct lease *l)
+{
+	const struct msg *m = lease_at(l, l->settled + AHEAD)->msg;
+
+	if (!m)
+		return;
+	__builtin_prefetch((const struct msg_wide *)m - 1);
+	__builtin_prefetch(m);
+}
+
 void
 lease_settle(struct lease *l, struct session *s, uint64_t upto)
 {
 	while (l->settled < upto) {
 		struct msg *m = lease_take(l, l->settled + 1);
 
+		fetch_ahead(l);
 		l->settled++;
 		if (m)
 			session_done(s, m, 0);

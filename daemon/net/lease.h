@@ -52,7 +52,12 @@ lease_has_room(const struct lease *l)
 }
 
 /* Room for one more delivery: false without memory. */
-bool lease_reserve(struct lease *l);
+bool lease_grow(struct lease *l);
+static inline bool
+lease_reserve(struct lease *l)
+{
+	return l->delivered - l->settled < l->room || lease_grow(l);
+}
 
 /* There is room for it. */
 static inline void

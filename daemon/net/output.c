@@ -32,13 +32,6 @@ conn_room(struct conn *c, size_t size)
 	return out;
 }
 
-void
-conn_wrote(struct conn *c, size_t size)
-{
-	c->out.end += size;
-	loop_defer(c->loop, &c->flush);
-}
-
 /* The part of @data from @from on. */
 static void
 keep(struct conn *c, const uint8_t *data, size_t size, size_t from)

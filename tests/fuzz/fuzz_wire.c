@@ -42,6 +42,40 @@ must_be_same(const struct envelope *e, const Eventd__V1__Envelope *pb)
 	MUST(!e->headers_size == !pb->n_headers);
 }
 
+/* The short way writes the same as the long one. */
+static void
+check_plain(const struct envelope *e)
+{
+	struct envelope same = {
+		.to = e->to,
+		.id = e->id,
+		.from = e->from,
+		.event = e->event,
+		.event_size = e->event_size,
+		.payload = e->payload,
+		.payload_size = e->payload_size,
+	};
+	struct plain_delivery d = {
+		.to = e->to,
+		.id = e->id,
+		.from = e->from,
+		.event = e->event,
+		.event_size = e->event_size,
+		.payload = e->payload,
+		.payload_size = e->payload_size,
+	};
+	size_t room = PLAIN_ROOM + (size_t)e->event_size + e->payload_size;
+	uint8_t *ours = malloc(room), *theirs = malloc(room + ENVELOPE_ROOM);
+	size_t n;
+
+	MUST(ours && theirs);
+	n = plain_encode_frame(&d, ours);
+	MUST(n <= room && n == envelope_encode_frame(&same, theirs));
+	MUST(!memcmp(ours, theirs, n));
+	free(ours);
+	free(theirs);
+}
+
 static void
 check_envelope(const uint8_t *data, size_t size)
 {
@@ -56,6 +90,7 @@ check_envelope(const uint8_t *data, size_t size)
 	MUST(pb);
 	must_be_same(&e, pb);
 	eventd__v1__envelope__free_unpacked(pb, NULL);
+	check_plain(&e);
 	out = malloc(envelope_bound(&e) + 16);
 	MUST(out);
 	n = envelope_encode(&e, out);

@@ -153,6 +153,50 @@ test_random_envelopes_are_the_same_both_ways(void **state)
 	}
 }
 
+/* The short way of plain deliveries: protobuf-c's bytes, too. */
+static void
+test_plain_frames_are_the_same(void **state)
+{
+	static struct sample s;
+	static uint8_t frame[BUF], pb[BUF];
+
+	(void)state;
+	srandom(4);
+	for (int i = 0; i < N_RANDOM; i++) {
+		Eventd__V1__Frame theirs = EVENTD__V1__FRAME__INIT;
+		Eventd__V1__Envelope plain = EVENTD__V1__ENVELOPE__INIT;
+		Eventd__V1__Envelope *one = &plain;
+		uint64_t length;
+		size_t n, head;
+
+		sample_fill(&s);
+		plain.to = s.pb.to;
+		plain.id = s.pb.id;
+		plain.from = s.pb.from;
+		plain.event = s.pb.event;
+		plain.payload = s.pb.payload;
+		theirs.n_envelopes = 1;
+		theirs.envelopes = &one;
+		n = plain_encode_frame(
+			&(struct plain_delivery){
+				.to = plain.to,
+				.id = plain.id,
+				.from = plain.from,
+				.event = plain.event,
+				.event_size = (uint8_t)strlen(plain.event),
+				.payload = plain.payload.data,
+				.payload_size = (uint32_t)plain.payload.len,
+			},
+			frame);
+		assert_true(n <= PLAIN_ROOM + strlen(plain.event) +
+					 plain.payload.len);
+		head = varint_get(frame, frame + n, &length);
+		assert_int_equal(head + length, n);
+		assert_int_equal(length, eventd__v1__frame__pack(&theirs, pb));
+		assert_memory_equal(frame + head, pb, length);
+	}
+}
+
 /* The same event for many: what differs stands before it. */
 static void
 test_shared_frames_are_read_as_any_other(void **state)
@@ -388,6 +432,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random_envelopes_are_the_same_both_ways),
+		cmocka_unit_test(test_plain_frames_are_the_same),
 		cmocka_unit_test(test_shared_frames_are_read_as_any_other),
 		cmocka_unit_test(
 			test_damaged_envelopes_are_the_same_or_refused),
