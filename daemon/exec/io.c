@@ -9,7 +9,8 @@
 int
 io_init(struct io *io)
 {
-	io->graves = NULL;
+	list_init(&io->fresh);
+	list_init(&io->graves);
 	io->fd = epoll_create1(EPOLL_CLOEXEC);
 	return io->fd < 0 ? err_raise(-errno) : 0;
 }
@@ -23,12 +24,26 @@ io_deinit(struct io *io)
 	io->fd = -1;
 }
 
+static void
+not_fresh(struct io_watch *w)
+{
+	list_remove(&w->link);
+	w->fresh = false;
+	w->events = 0;
+}
+
 int
 io_want(struct io *io, struct io_watch *w, uint32_t events)
 {
 	struct epoll_event e = {.events = events, .data.ptr = w};
 	int op = EPOLL_CTL_MOD;
 
+	if (w->fresh && events) {
+		w->events = events;
+		return 0;
+	}
+	if (w->fresh)
+		not_fresh(w);
 	if (events == w->events)
 		return 0;
 	if (!events)
@@ -47,20 +62,43 @@ io_end(struct io *io, struct io_watch *w, void (*bury)(struct io_watch *))
 	io_want(io, w, 0);
 	w->events = 0;
 	w->bury = bury;
-	w->next = io->graves;
-	io->graves = w;
+	list_append(&io->graves, &w->link);
 }
 
 void
 io_bury(struct io *io)
 {
-	struct io_watch *w = io->graves, *next;
+	LIST_FOREACH (node, &io->graves) {
+		struct io_watch *w = container_of(node, struct io_watch, link);
 
-	io->graves = NULL;
-	for (; w; w = next) {
-		next = w->next;
+		list_remove(node);
 		w->bury(w);
 	}
+}
+
+void
+io_want_soon(struct io *io, struct io_watch *w, uint32_t events)
+{
+	w->events = events;
+	w->fresh = true;
+	list_append(&io->fresh, &w->link);
+}
+
+static void
+settle(struct io *io, struct io_watch *w)
+{
+	uint32_t events = w->events;
+
+	not_fresh(w);
+	if (io_want(io, w, events))
+		w->run(w, 0);
+}
+
+void
+io_settle(struct io *io)
+{
+	while (!list_is_empty(&io->fresh))
+		settle(io, container_of(io->fresh.next, struct io_watch, link));
 }
 
 int
@@ -83,5 +121,13 @@ io_run(struct io *io, int n)
 		events &= w->events; /* it may have ended in this batch */
 		if (events)
 			w->run(w, events);
+	}
+	while (!list_is_empty(&io->fresh)) {
+		struct io_watch *w =
+			container_of(io->fresh.next, struct io_watch, link);
+
+		w->run(w, w->events);
+		if (w->fresh)
+			settle(io, w);
 	}
 }

@@ -10,24 +10,26 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-enum { IO_BATCH = 256 }; /* that are looked at in one turn */
+#include "base/list.h"
 
-struct io;
+enum { IO_BATCH = 256 }; /* that are looked at in one turn */
 
 /* What waits for one descriptor. */
 struct io_watch {
 	int fd;
 	uint32_t events; /* EPOLLIN, EPOLLOUT; 0: none, and it is not called */
 	/* @events: those of the above that have come; of an error or hang-up,
-	 * which shows in a read or write, all of them. */
+	 * which shows in a read or write, all of them. 0: it was to be waited
+	 * for soon, and cannot be. */
 	void (*run)(struct io_watch *w, uint32_t events);
 	void (*bury)(struct io_watch *w);
-	struct io_watch *next; /* buried soon */
+	bool fresh;       /* its descriptor is not known to the epoll yet */
+	struct list link; /* of fresh ones, or of graves */
 };
 
 struct io {
 	int fd;
-	struct io_watch *graves;
+	struct list fresh, graves;
 	struct epoll_event batch[IO_BATCH];
 };
 
@@ -36,6 +38,12 @@ int io_init(struct io *io);
 void io_deinit(struct io *io); /* buries the rest */
 /* Wait for @events from now on. Negative errno, and then as before. */
 int io_want(struct io *io, struct io_watch *w, uint32_t events);
+/* The same, of one that waits for nothing yet and will have something soon, or
+ * end: it is called once without knowing that, and the epoll learns of it after
+ * that, or when there is nothing else to do. Not while the loop sleeps. */
+void io_want_soon(struct io *io, struct io_watch *w, uint32_t events);
+/* Before a sleep: the epoll is to know of all. */
+void io_settle(struct io *io);
 /* Never call @w again. Its descriptor may be closed now, itself freed only by
  * bury(), for the loop may be about to look at it. */
 void io_end(struct io *io, struct io_watch *w, void (*bury)(struct io_watch *));
@@ -45,4 +53,5 @@ void io_bury(struct io *io);
 /* How many have come within @ms (-1: for ever), for io_run(). Without the
  * baton. */
 int io_wait(struct io *io, int ms);
+/* Call those, and the fresh ones. */
 void io_run(struct io *io, int n);

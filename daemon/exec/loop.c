@@ -192,7 +192,7 @@ look(struct loop *l, int n)
 static void
 bury(struct loop *l)
 {
-	if (l->io.graves && !l->flush_head)
+	if (!l->flush_head)
 		io_bury(&l->io);
 }
 
@@ -299,6 +299,12 @@ wait_for_more(struct loop *l)
 	int ms, n;
 
 	bury(l);
+	if (!list_is_empty(&l->io.fresh) && !l->busy && !l->flush_head) {
+		n = io_wait(&l->io, 0);
+		if (n)
+			return n;
+		io_settle(&l->io);
+	}
 	ms = l->busy || l->flush_head ? 0 : sleep_ms(l);
 	if (!ms || !sched_sleep(&l->sched)) {
 		pool_rouse_all(TAKE(l->to_rouse));

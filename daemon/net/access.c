@@ -14,7 +14,7 @@ conn_identify(struct conn *c)
 {
 	struct net *net = c->net;
 	struct creds creds;
-	int r = creds_read(&creds, c->fd, net->policy->units, &c->peer.pid);
+	int r = creds_read(&creds, c->fd, net->policy->asks, &c->peer.pid);
 
 	if (r)
 		return err_pass(r);
@@ -24,16 +24,38 @@ conn_identify(struct conn *c)
 	return c->peer.rights ? 0 : err_raise(-ENOMEM);
 }
 
+/* Its rights by @policy, with what @asks (CREDS_*) for. A unit that is known
+ * stays, wherever its process is by now. */
+static struct rights *
+rights_with(struct conn *c, struct policy *policy, unsigned asks)
+{
+	const struct creds *old = &c->peer.rights->creds;
+	struct rights *rights = NULL;
+	struct creds creds;
+	pid_t pid;
+
+	if (old->unit)
+		asks &= ~(unsigned)CREDS_UNIT;
+	if (creds_read(&creds, c->fd, asks, &pid))
+		return NULL;
+	if (old->unit)
+		creds.unit = strdup(old->unit);
+	if (!old->unit || creds.unit)
+		rights = rights_cached(&c->net->rights, policy, &creds);
+	creds_deinit(&creds);
+	return rights;
+}
+
 struct rights *
 conn_rights_of(struct sched *s, pid_t pid)
 {
 	const struct net *net = loop_of(s)->net;
 
 	LIST_FOREACH (node, &net->conns) {
-		const struct conn *c = container_of(node, struct conn, link);
+		struct conn *c = container_of(node, struct conn, link);
 
 		if (c->peer.pid == pid && c->state < CONN_ENDING)
-			return rights_ref(c->peer.rights);
+			return rights_with(c, net->policy, CREDS_GROUPS);
 	}
 	return NULL;
 }
@@ -90,25 +112,6 @@ conn_discharge(struct conn *c)
 
 /* ---- another policy ------------------------------------------------------ */
 
-/* Its unit, if only now some rule asks for it; else as it was. */
-static struct rights *
-rights_now(struct conn *c)
-{
-	struct net *net = c->net;
-	const struct creds *old = &c->peer.rights->creds;
-	struct creds creds;
-	struct rights *rights;
-	pid_t pid;
-
-	if (!net->policy->units || old->unit)
-		return rights_cached(&net->rights, net->policy, old);
-	if (creds_read(&creds, c->fd, true, &pid))
-		return NULL;
-	rights = rights_cached(&net->rights, net->policy, &creds);
-	creds_deinit(&creds);
-	return rights;
-}
-
 void
 net_set_policy(struct net *net, struct policy *policy)
 {
@@ -118,7 +121,7 @@ net_set_policy(struct net *net, struct policy *policy)
 	net->policy = policy_ref(policy);
 	LIST_FOREACH (node, &net->conns) {
 		struct conn *c = container_of(node, struct conn, link);
-		struct rights *rights = rights_now(c);
+		struct rights *rights = rights_with(c, policy, policy->asks);
 
 		free(c->refs_may);
 		c->refs_may = NULL;

@@ -109,16 +109,29 @@ conn_on_io(struct io_watch *w, uint32_t events)
 {
 	struct conn *c = container_of(w, struct conn, watch);
 
+	if (!events)
+		conn_close(c, "it cannot be waited for");
 	if (events & EPOLLOUT)
 		loop_defer(c->loop, &c->flush);
 	if ((events & EPOLLIN) && c->state != CONN_CLOSING)
 		conn_read(c);
 }
 
+/* In the turn in which it came, all it asked for was answered: many are closed
+ * then, or ask for more. */
+static bool
+is_answered(const struct conn *c)
+{
+	return c->is_new && c->state == CONN_OPEN && !c->input_paused &&
+	       !outbuf_size(&c->out) && !c->session->n_calls && !c->n_posts &&
+	       !c->n_bindings;
+}
+
 void
 conn_update_poll(struct conn *c)
 {
 	uint32_t events = 0;
+	bool soon;
 
 	if (c->state == CONN_CLOSING)
 		return;
@@ -126,8 +139,12 @@ conn_update_poll(struct conn *c)
 		events |= EPOLLIN;
 	if (outbuf_size(&c->out))
 		events |= EPOLLOUT;
-	if (io_want(&c->loop->io, &c->watch, events))
-		conn_close(c, "it cannot be waited for");
+	soon = is_answered(c) && !c->loop->naps;
+	c->is_new = false;
+	if (soon)
+		io_want_soon(&c->loop->io, &c->watch, events);
+	else if (io_want(&c->loop->io, &c->watch, events))
+		conn_on_io(&c->watch, 0);
 }
 
 /* ---- the session of a connection --------------------------------------- */
@@ -346,6 +363,7 @@ conn_open(struct loop *l, int fd)
 		c->peer.name = c->name;
 		c->fd = c->watch.fd = fd;
 		c->watch.run = conn_on_io;
+		c->is_new = true;
 		c->flush.run = conn_on_flush;
 		c->accepted_ns = l->sched.now_ns;
 		r = FAULT(conn_admit) ? err_raise(-ENOMEM) : conn_identify(c);
@@ -408,6 +426,7 @@ conn_close(struct conn *c, const char *why)
 	if (c->state == CONN_CLOSING)
 		return;
 	c->state = CONN_CLOSING;
+	io_want(&c->loop->io, &c->watch, 0);
 	log_debug("conn.closed", "conn=%" PRIu64 " reason=\"%s\"",
 		c->session->id, why);
 	loop_defer(c->loop, &c->flush);

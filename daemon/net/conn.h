@@ -103,6 +103,7 @@ struct conn {
 	bool input_paused; /* see must_pause() */
 	bool large_waits;  /* a large delivery, for all output to be sent */
 	bool greeted;      /* its hello has come */
+	bool is_new;       /* it has not been waited for yet */
 	struct outbuf out;
 	uint8_t *in; /* an incomplete frame, or what waits while paused */
 	size_t in_size, in_room;

@@ -183,11 +183,11 @@ read_unit(struct creds *creds, int fd, pid_t pid)
 /* ---- all of it ------------------------------------------------------ */
 
 int
-creds_read(struct creds *creds, int fd, bool unit, pid_t *pid)
+creds_read(struct creds *creds, int fd, unsigned asks, pid_t *pid)
 {
 	struct ucred cred = {.pid = 0, .uid = (uid_t)-1, .gid = (gid_t)-1};
 	socklen_t size = sizeof(cred);
-	int r;
+	int r = 0;
 
 	memset(creds, 0, sizeof(*creds));
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size))
@@ -195,8 +195,9 @@ creds_read(struct creds *creds, int fd, bool unit, pid_t *pid)
 	creds->uid = cred.uid;
 	creds->gid = cred.gid;
 	*pid = cred.pid;
-	r = read_groups(creds, fd);
-	if (!r && unit)
+	if (asks & CREDS_GROUPS)
+		r = read_groups(creds, fd);
+	if (!r && asks & CREDS_UNIT)
 		r = read_unit(creds, fd, cred.pid);
 	if (r)
 		creds_deinit(creds);

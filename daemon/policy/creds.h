@@ -10,19 +10,24 @@
 enum {
 	CREDS_GROUPS_MAX = 65536, /* as the kernel has it */
 	CREDS_UNIT_MAX = 255,     /* bytes */
+	/* What is read only if somebody asks for it. */
+	CREDS_GROUPS = 1,
+	CREDS_UNIT = 2,
 };
 
 struct creds {
 	uid_t uid; /* (uid_t)-1: not known, matches nobody */
 	gid_t gid;
-	gid_t *groups; /* n_groups, in order */
+	gid_t *groups; /* n_groups, in order; none unless looked for */
 	uint32_t n_groups;
 	char *unit; /* "cron.service"; NULL: not known, or not looked for */
 };
 
-/* Read @creds and *@pid of the peer of @fd; @unit: its unit, too, which takes a
- * look at its cgroup. 0 or -ENOMEM; what cannot be read is not known. */
-int creds_read(struct creds *creds, int fd, bool unit, pid_t *pid);
+/* Read @creds and *@pid of the peer of @fd, with its groups and unit if @asks
+ * (CREDS_*) for them. The groups are those it had when it connected, whenever
+ * they are read; the unit takes a look at its cgroup. 0 or -ENOMEM; what cannot
+ * be read is not known. */
+int creds_read(struct creds *creds, int fd, unsigned asks, pid_t *pid);
 void creds_deinit(struct creds *creds);
 int creds_copy(struct creds *to, const struct creds *from); /* 0 or -ENOMEM */
 bool creds_equal(const struct creds *a, const struct creds *b);

@@ -366,6 +366,21 @@ drop_replaced(struct policy *p)
 	p->n_rules = kept;
 }
 
+/* What one must know of a peer for it. */
+static unsigned
+asks_of(const struct policy_rule *rule)
+{
+	unsigned asks = 0;
+
+	for (size_t i = 0; i < rule->n_who; i++) {
+		if (rule->who[i].kind == WHO_UNIT)
+			asks |= CREDS_UNIT;
+		if (rule->who[i].kind == WHO_GID)
+			asks |= CREDS_GROUPS;
+	}
+	return asks;
+}
+
 static void
 mark_sets(struct policy *p)
 {
@@ -381,8 +396,7 @@ mark_sets(struct policy *p)
 			struct policy_rule *rule = p->rules[i];
 
 			rule->set_end = end;
-			for (size_t k = 0; k < rule->n_who; k++)
-				p->units |= rule->who[k].kind == WHO_UNIT;
+			p->asks |= asks_of(rule);
 		}
 		if (first->event)
 			p->by_event |= (uint8_t)(1 << first->right);

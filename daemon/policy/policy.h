@@ -78,9 +78,9 @@ struct policy_node {
 
 struct policy {
 	_Atomic uint32_t refs;
-	uid_t owner; /* the user that eventd runs as */
-	bool own;    /* a user's instance: others may nothing by default */
-	bool units;  /* some rule names a unit */
+	uid_t owner;   /* the user that eventd runs as */
+	bool own;      /* a user's instance: others may nothing by default */
+	unsigned asks; /* CREDS_*: what else its rules want to know */
 	size_t n_rules, n_exact, n_nodes;
 	struct policy_rule **rules;
 	struct policy_node *nodes; /* exact ones by name, then the patterns */

@@ -244,7 +244,7 @@ test_groups_units_root_and_owner(void **state)
 	add(p, "post root", "root");
 	add(p, "post owner", "owner");
 	assert_int_equal(policy_finish(p), 0);
-	assert_true(p->units);
+	assert_int_equal(p->asks, CREDS_UNIT | CREDS_GROUPS);
 	creds_sort(&creds);
 	r = rights_new(p, &creds);
 	assert_true(rights_may(r, RIGHT_POST, "gid", "e"));
