@@ -53,9 +53,9 @@ store_path(const struct config *config, char *out, size_t size)
 static void
 tell(struct durable *d, const struct lmdb_found *found, const char *path)
 {
-	d->set_aside = found->set_aside;
+	d->set_aside = found->set_aside || found->log_set_aside;
 	snprintf(d->text, sizeof(d->text), "%s", found->text);
-	if (found->set_aside)
+	if (d->set_aside)
 		log_err("store.corrupt", "reason=\"%s\"", found->text);
 	if (found->ran_without)
 		log_warn("store.ran-without",
@@ -64,8 +64,9 @@ tell(struct durable *d, const struct lmdb_found *found, const char *path)
 			"events that were stored before come now\"",
 			found->ran_without, found->events);
 	log_info("store.open",
-		"path=\"%s\" mailboxes=%" PRIu64 " events=%" PRIu64, path,
-		found->boxes, found->events);
+		"path=\"%s\" mailboxes=%" PRIu64 " events=%" PRIu64
+		" replayed=%" PRIu64,
+		path, found->boxes, found->events, found->replayed);
 }
 
 /* With these the daemon must not start: somebody has to decide. */

@@ -1,5 +1,5 @@
-/* The store on LMDB: the queue of jobs and the thread that does them. Loops
- * take a lock to hand over and no more; the thread holds it only to take. */
+/* The store: the queue of jobs and the thread that does them. Loops take a lock
+ * to hand over and no more; the thread holds it only to take. */
 #include "store/lmdb.h"
 
 #include <errno.h>
@@ -18,53 +18,21 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/journal.h"
-#include "store/lmdb_file.h"
+#include "store/lmdb_own.h"
 
 enum {
-	ROUND_BYTES = 32 << 20, /* of writes in one transaction, about */
-	HURRY_BYTES = 8 << 20,  /* that wait: no interval is waited for */
+	HURRY_BYTES = 1 << 20, /* that wait: no more come together */
+	GATHER_MS = 5,         /* so long they may, if syncs have an interval */
 	READER_CHECK_S = 60,
-	RETRY_MAX = 24, /* growths of the map for one transaction */
 };
 
-struct lmdb {
-	struct store store;
-	struct lmdb_file file;
-	pthread_t thread;
-	pthread_mutex_t lock; /* of what follows */
-	pthread_cond_t come;
-	struct store_job *first, *last;
-	uint64_t waiting; /* bytes of their writes */
-	bool hurried;     /* one of them wants to be done now */
-	bool ending;
-	struct store_box *boxes;
-	uint64_t last_box;
-	struct lmdb_stats stats;
-};
-
-static struct lmdb *
-lmdb_of(struct store *store)
-{
-	return container_of(store, struct lmdb, store);
-}
-
-static uint64_t
-now_ns(void)
+uint64_t
+lmdb_now_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t
-job_bytes(const struct store_job *job)
-{
-	uint64_t size = 0;
-
-	for (uint32_t i = 0; i < job->n_writes; i++)
-		size += job->writes[i].size + job->writes[i].key_size;
-	return size;
 }
 
 /* ---- handing over -------------------------------------------------------- */
@@ -175,216 +143,41 @@ static const struct store_ops lmdb_ops = {
 	.find = lmdb_find,
 };
 
-/* ---- one transaction ----------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 static int
-write_one(struct lmdb *l, MDB_txn *txn, const struct store_write *w)
+read_one(struct lmdb *l, struct store_read *read)
 {
-	MDB_dbi table = l->file.tables[w->table];
-	MDB_val key = {w->key_size, (void *)w->key};
-	MDB_val value = {w->size, (void *)w->data};
-	int r;
-
-	if (FAULT(store_write_enospc))
-		return ENOSPC;
-	if (FAULT(store_write_eio))
-		return EIO;
-	if (w->data)
-		return mdb_put(txn, table, &key, &value, 0);
-	r = mdb_del(txn, table, &key, NULL);
-	return r == MDB_NOTFOUND ? 0 : r;
-}
-
-static bool
-belongs(const struct store_job *job, bool freeing_only)
-{
-	return job->n_writes && (!freeing_only || job->frees);
-}
-
-static int
-write_jobs(struct lmdb *l, MDB_txn *txn, struct store_job *jobs,
-	struct store_job *end, bool freeing_only)
-{
-	int r = 0;
-
-	for (struct store_job *job = jobs; job != end && !r; job = job->next)
-		for (uint32_t i = 0;
-			belongs(job, freeing_only) && i < job->n_writes && !r;
-			i++)
-			r = write_one(l, txn, &job->writes[i]);
-	return r;
-}
-
-static int
-commit(MDB_txn *txn)
-{
-	if (FAULT(store_commit_enospc)) {
-		mdb_txn_abort(txn);
-		return ENOSPC;
-	}
-	if (FAULT(store_commit_eio)) {
-		mdb_txn_abort(txn);
-		return EIO;
-	}
-	return mdb_txn_commit(txn);
-}
-
-static int
-transact(struct lmdb *l, struct store_job *jobs, struct store_job *end,
-	bool freeing_only)
-{
-	MDB_txn *txn;
-	int r = mdb_txn_begin(l->file.env, NULL, 0, &txn);
+	struct view v;
+	int r = FAULT(store_read_eio) ? EIO : view_begin(&v, l);
 
 	if (r)
-		return r;
-	r = write_jobs(l, txn, jobs, end, freeing_only);
-	if (!r)
-		return commit(txn);
-	mdb_txn_abort(txn);
-	return r;
+		return lmdb_error(r);
+	r = lmdb_read(&v, read);
+	view_end(&v);
+	return lmdb_error(r);
 }
-
-/* The same, with a larger map if need be. Negative errno. */
-static int
-transact_grown(struct lmdb *l, struct store_job *jobs, struct store_job *end,
-	bool freeing_only)
-{
-	int r = MDB_MAP_FULL;
-
-	if (lmdb_file_limit(&l->file, freeing_only))
-		return -ENOSPC;
-	for (unsigned i = 0; i < RETRY_MAX && r == MDB_MAP_FULL; i++) {
-		r = transact(l, jobs, end, freeing_only);
-		if (r == MDB_MAP_FULL && lmdb_file_grow(&l->file, freeing_only))
-			return -ENOSPC;
-	}
-	/* LMDB says EIO of a write that was cut short */
-	return r == EIO && lmdb_file_disk_is_full(&l->file) ? -ENOSPC
-							    : lmdb_error(r);
-}
-
-static bool
-any_writes(const struct store_job *jobs, const struct store_job *end,
-	bool freeing_only)
-{
-	for (; jobs != end; jobs = jobs->next)
-		if (belongs(jobs, freeing_only))
-			return true;
-	return false;
-}
-
-static void
-set_status(
-	struct store_job *jobs, struct store_job *end, int status, bool freeing)
-{
-	for (; jobs != end; jobs = jobs->next)
-		if (jobs->n_writes && jobs->frees == freeing)
-			jobs->status = status;
-}
-
-/* Together they cannot be written: what gives room goes first and alone, then
- * each by itself, for a small one may find room where a large one does not. */
-static void
-write_apart(
-	struct lmdb *l, struct store_job *jobs, struct store_job *end, int why)
-{
-	set_status(jobs, end, why, false);
-	set_status(jobs, end,
-		any_writes(jobs, end, true) ? transact_grown(l, jobs, end, true)
-					    : 0,
-		true);
-	if (why != -E2BIG)
-		return;
-	for (; jobs != end; jobs = jobs->next)
-		if (jobs->n_writes && !jobs->frees)
-			jobs->status =
-				transact_grown(l, jobs, jobs->next, false);
-}
-
-static void
-tell_failure(struct lmdb *l, int r)
-{
-	bool first;
-
-	pthread_mutex_lock(&l->lock);
-	first = !l->stats.last_error;
-	l->stats.failed++;
-	l->stats.last_error = -r;
-	pthread_mutex_unlock(&l->lock);
-	if (first)
-		log_err("store.failed", "errno=%d reason=\"%s\"", -r,
-			strerror(-r));
-}
-
-static void
-tell_success(struct lmdb *l, uint64_t took_ns)
-{
-	bool again;
-
-	pthread_mutex_lock(&l->lock);
-	again = l->stats.last_error;
-	l->stats.last_error = 0;
-	l->stats.commits++;
-	l->stats.last_ns = took_ns;
-	if (took_ns > l->stats.max_ns)
-		l->stats.max_ns = took_ns;
-	l->stats.size = l->file.file_size;
-	pthread_mutex_unlock(&l->lock);
-	if (again)
-		log_info("store.recovered", "reason=\"it can be written\"");
-}
-
-static void
-write_round(struct lmdb *l, struct store_job *jobs, struct store_job *end)
-{
-	uint64_t since = now_ns();
-	int r;
-
-	if (!any_writes(jobs, end, false))
-		return;
-	lmdb_file_reserve(&l->file);
-	r = transact_grown(l, jobs, end, false);
-	if (!r) {
-		tell_success(l, now_ns() - since);
-		return;
-	}
-	if (r != -E2BIG)
-		tell_failure(l, r);
-	write_apart(l, jobs, end, r);
-}
-
-/* ---- reading ------------------------------------------------------------- */
 
 static void
 read_round(struct lmdb *l, struct store_job *jobs, struct store_job *end)
 {
-	MDB_txn *txn = NULL;
-	int r = 0;
-
 	for (; jobs != end; jobs = jobs->next) {
 		if (jobs->run && !jobs->status)
 			jobs->status = jobs->run(&l->store, jobs);
-		if (!jobs->read || jobs->status)
-			continue;
-		if (!txn)
-			r = mdb_txn_begin(l->file.env, NULL, MDB_RDONLY, &txn);
-		if (!r && FAULT(store_read_eio))
-			r = EIO;
-		jobs->status = lmdb_error(
-			r ? r : lmdb_read(&l->file, txn, jobs->read));
+		if (jobs->read && !jobs->status)
+			jobs->status = read_one(l, jobs->read);
 	}
-	if (txn)
-		mdb_txn_abort(txn);
 }
 
 int
 lmdb_backup(struct store *store, const char *path)
 {
 	struct lmdb *l = lmdb_of(store);
-	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	int r;
+	int r = checkpoint_all(l), fd;
 
+	if (r)
+		return r;
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	r = lmdb_error(mdb_env_copyfd2(l->file.env, fd, MDB_CP_COMPACT));
@@ -399,25 +192,20 @@ lmdb_backup(struct store *store, const char *path)
 int
 lmdb_check(struct store *store, uint64_t *events, uint64_t *damaged)
 {
-	struct lmdb *l = lmdb_of(store);
-	MDB_txn *txn;
-	MDB_cursor *cursor = NULL;
-	MDB_val key, value;
+	MDB_val from = {0, NULL};
+	struct view v;
 	uint32_t n;
-	int r = mdb_txn_begin(l->file.env, NULL, MDB_RDONLY, &txn);
+	int r = view_begin(&v, lmdb_of(store));
 
 	*events = *damaged = 0;
 	if (r)
 		return lmdb_error(r);
-	r = mdb_cursor_open(txn, l->file.tables[STORE_EVENTS], &cursor);
-	while (!r && !(r = mdb_cursor_get(cursor, &key, &value, MDB_NEXT))) {
-		*damaged +=
-			journal_check_record(value.mv_data, value.mv_size, &n);
+	for (r = view_seek(&v, STORE_EVENTS, &from); !r; r = view_next(&v)) {
+		*damaged += journal_check_record(
+			v.value.mv_data, v.value.mv_size, &n);
 		*events += n;
 	}
-	if (cursor)
-		mdb_cursor_close(cursor);
-	mdb_txn_abort(txn);
+	view_end(&v);
 	return r == MDB_NOTFOUND ? 0 : lmdb_error(r);
 }
 
@@ -466,27 +254,51 @@ give_back(struct store_job *jobs)
 
 /* ---- the thread ---------------------------------------------------------- */
 
-/* When what waits must be written, if syncs have an interval. */
 static struct timespec
-deadline_of(struct lmdb *l, uint64_t last_ns)
+timespec_of(uint64_t ns)
 {
-	uint64_t due = last_ns + (uint64_t)l->store.interval_ms * NS_PER_MS;
-
-	return (struct timespec){.tv_sec = (time_t)(due / NS_PER_S),
-		.tv_nsec = (long)(due % NS_PER_S)};
+	return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S),
+		.tv_nsec = (long)(ns % NS_PER_S)};
 }
 
-/* NULL: it ends. Called with the lock. */
-static struct store_job *
-take_jobs(struct lmdb *l, uint64_t last_ns)
+/* When there is something to do although no job comes. */
+static uint64_t
+next_due(const struct lmdb *l)
 {
-	struct timespec until = deadline_of(l, last_ns);
+	uint64_t due = checkpoint_due_ns(l);
+	uint64_t sync =
+		l->synced_ns + (uint64_t)l->store.interval_ms * NS_PER_MS;
+
+	return l->wal.dirty && l->store.interval_ms && sync < due ? sync : due;
+}
+
+static bool
+is_idle(const struct lmdb *l)
+{
+	return !l->first && !l->ending &&
+	       l->checkpoint.state != CHECKPOINT_DONE;
+}
+
+/* NULL: none has come, and something else is to be done. Called with the
+ * lock. */
+static struct store_job *
+take_jobs(struct lmdb *l)
+{
+	uint64_t gather = l->store.interval_ms < GATHER_MS
+				  ? l->store.interval_ms
+				  : GATHER_MS;
+	struct timespec until = timespec_of(next_due(l));
+	bool forever = next_due(l) == UINT64_MAX;
 	struct store_job *jobs;
 	int r = 0;
 
-	while (!l->first && !l->ending)
-		pthread_cond_wait(&l->come, &l->lock);
-	while (l->store.interval_ms && !r && !l->hurried && !l->ending &&
+	while (is_idle(l) && !r)
+		r = forever ? pthread_cond_wait(&l->come, &l->lock)
+			    : pthread_cond_timedwait(
+				      &l->come, &l->lock, &until);
+	until = timespec_of(l->last_ns + gather * NS_PER_MS);
+	r = 0;
+	while (gather && l->first && !r && !l->hurried && !l->ending &&
 		l->waiting < HURRY_BYTES)
 		r = pthread_cond_timedwait(&l->come, &l->lock, &until);
 	jobs = l->first;
@@ -496,26 +308,15 @@ take_jobs(struct lmdb *l, uint64_t last_ns)
 	return jobs;
 }
 
-/* The job behind those that one transaction takes. */
-static struct store_job *
-round_end(struct store_job *jobs)
-{
-	uint64_t size = 0;
-
-	while (jobs && size < ROUND_BYTES) {
-		size += job_bytes(jobs);
-		jobs = jobs->next;
-	}
-	return jobs;
-}
-
 static void
 do_jobs(struct lmdb *l, struct store_job *jobs)
 {
 	while (jobs) {
-		struct store_job *end = round_end(jobs), *last = jobs;
+		struct store_job *end = lmdb_write_end(l, jobs), *last = jobs;
 
-		write_round(l, jobs, end);
+		for (struct store_job *job = jobs; job != end; job = job->next)
+			job->status = 0;
+		lmdb_write(l, jobs, end);
 		read_round(l, jobs, end);
 		while (last->next != end)
 			last = last->next;
@@ -525,29 +326,45 @@ do_jobs(struct lmdb *l, struct store_job *jobs)
 	}
 }
 
+/* False: it ends, and all is done. */
+static bool
+one_round(struct lmdb *l)
+{
+	struct store_job *jobs;
+	bool ending;
+
+	pthread_mutex_lock(&l->lock);
+	jobs = take_jobs(l);
+	ending = l->ending;
+	pthread_mutex_unlock(&l->lock);
+	l->last_ns = lmdb_now_ns();
+	checkpoint_collect(l);
+	do_jobs(l, jobs);
+	lmdb_sync_if_due(l, l->last_ns);
+	checkpoint_if_due(l, l->last_ns);
+	return jobs || !ending;
+}
+
 static void *
 lmdb_run(void *arg)
 {
 	struct lmdb *l = arg;
-	uint64_t last_ns = 0, checked_ns = now_ns();
-	struct store_job *jobs;
+	uint64_t checked_ns = lmdb_now_ns();
 	int dead;
 
 	pthread_setname_np(pthread_self(), "eventd-store");
-	for (;;) {
-		pthread_mutex_lock(&l->lock);
-		jobs = take_jobs(l, last_ns);
-		pthread_mutex_unlock(&l->lock);
-		if (!jobs)
-			break;
-		last_ns = now_ns();
-		do_jobs(l, jobs);
-		if (last_ns - checked_ns >
-			READER_CHECK_S * (uint64_t)NS_PER_S) {
-			mdb_reader_check(l->file.env, &dead);
-			checked_ns = last_ns;
-		}
+	while (one_round(l)) {
+		if (l->last_ns - checked_ns <=
+			READER_CHECK_S * (uint64_t)NS_PER_S)
+			continue;
+		mdb_reader_check(l->file.env, &dead);
+		checked_ns = l->last_ns;
 	}
+	if (l->store.interval_ms && l->wal.dirty)
+		wal_sync(&l->wal); /* LMDB may not be able to take it */
+	if (!checkpoint_all(l))
+		wal_remove(&l->wal);
+	checkpoint_end(l);
 	return NULL;
 }
 
@@ -562,6 +379,8 @@ thread_start(struct lmdb *l)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = pthread_create(&l->thread, NULL, lmdb_run, l);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r)
+		checkpoint_end(l);
 	return r ? err_raise(-r) : 0;
 }
 
@@ -621,6 +440,10 @@ lmdb_free(struct lmdb *l)
 		free(box);
 	}
 	lmdb_file_close(&l->file);
+	wal_close(&l->wal);
+	rows_clear(l->fresh);
+	rows_clear(l->frozen);
+	pthread_cond_destroy(&l->checkpoint.asked);
 	pthread_cond_destroy(&l->come);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
@@ -635,6 +458,7 @@ sync_init(struct lmdb *l)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&l->come, &attr);
+	pthread_cond_init(&l->checkpoint.asked, NULL);
 	pthread_condattr_destroy(&attr);
 }
 
@@ -688,17 +512,26 @@ lmdb_open(struct lmdb **out, const struct lmdb_config *config,
 	if (!l)
 		return err_raise(-ENOMEM);
 	sync_init(l);
-	r = lmdb_file_open(&l->file, config, found);
+	wal_init(&l->wal);
+	l->fresh = &l->sets[0];
+	l->frozen = &l->sets[1];
+	rows_init(l->fresh);
+	rows_init(l->frozen);
+	r = lmdb_file_open(&l->file, &l->wal, config, found);
 	if (!r) {
 		look_without(config->path, found);
+		l->applied = l->wal.no;
+		l->file_size = l->file.file_size;
 		l->store.ops = &lmdb_ops;
 		l->store.run = l->file.run;
 		l->store.interval_ms = config->interval_ms;
 		atomic_store(&l->store.next_no,
 			(l->file.run << STORE_RUN_SHIFT) + 1);
-		l->stats.size = l->file.file_size;
+		l->stats.size = l->file_size + wal_size(&l->wal);
 		r = boxes_load(l);
 	}
+	if (!r)
+		r = checkpoint_start(l);
 	if (!r)
 		r = thread_start(l);
 	if (r) {

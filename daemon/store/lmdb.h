@@ -1,8 +1,10 @@
 #pragma once
-/* The store on LMDB: one file, one thread that alone touches it.
+/* The store: a log before LMDB, and one thread that does its jobs.
  *
- * All jobs that wait are written in one transaction, which is synced, and come
- * back together: one message and at most one wake-up for each scheduler. */
+ * The rows of all jobs that wait are appended to the log at once, which is
+ * synced, and the jobs come back together: one message and at most one wake-up
+ * for each scheduler. Another thread puts many such rows into LMDB now and
+ * then; until it has, they are in memory, where reads find them. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +27,8 @@ struct lmdb_found {
 	uint64_t lost;            /* events in what was set aside, ... */
 	bool lost_known;          /* if that could be told */
 	uint64_t ran_without;     /* runs without the store since */
+	uint64_t replayed;        /* groups that came out of the log */
+	bool log_set_aside;       /* the log was damaged, or another's */
 	char text[LMDB_TEXT_MAX]; /* what was set aside, and where to */
 };
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -22,12 +23,16 @@
 #include "base/log.h"
 
 enum {
-	FORMAT = 1,
+	FORMAT = 2, /* 1: without a log beside it */
 	MAP_STEP = 16 << 20,
 	RESERVE_MAX = 8 << 20,
 	RESERVE_MIN = 256 << 10,
 	KEEP = 1 << 20, /* of room, for what erases */
-	CHECK_OK = 0,   /* exit codes of the check */
+	WAL_SHARE =
+		16, /* of the room, for each file of the log: a so-many-th */
+	WAL_MAX = 32 << 20,
+	WAL_MIN = 256 << 10,
+	CHECK_OK = 0, /* exit codes of the check */
 	CHECK_FAILED = 1,
 };
 
@@ -44,7 +49,8 @@ const char *const lmdb_table_names[STORE_TABLES] = {
 };
 
 static const char format_key[] = "format";
-static const char run_key[] = "run";
+static const char run_key[] = LMDB_RUN;
+static const char applied_key[] = LMDB_APPLIED;
 
 int
 lmdb_error(int r)
@@ -153,8 +159,9 @@ tables_open(struct lmdb_file *f, MDB_txn *txn)
 	return r;
 }
 
-static int
-number_get(struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t *out)
+int
+lmdb_number_get(
+	struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t *out)
 {
 	MDB_val key = {strlen(name), (void *)name}, value;
 	int r = mdb_get(txn, f->tables[STORE_META], &key, &value);
@@ -167,23 +174,23 @@ number_get(struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t *out)
 	return r;
 }
 
-static int
-number_put(struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t n)
+int
+lmdb_number_put(struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t n)
 {
 	MDB_val key = {strlen(name), (void *)name}, value = {sizeof(n), &n};
 
 	return mdb_put(txn, f->tables[STORE_META], &key, &value, 0);
 }
 
-/* Its format is ours; this is one more run. */
+/* Its format is ours, and so are its tables. */
 static int
-begin_run(struct lmdb_file *f, MDB_txn *txn, struct lmdb_found *found)
+look_at_format(struct lmdb_file *f, MDB_txn *txn, struct lmdb_found *found)
 {
 	uint64_t format;
 	int r = tables_open(f, txn);
 
 	if (!r)
-		r = number_get(f, txn, format_key, &format);
+		r = lmdb_number_get(f, txn, format_key, &format);
 	if (!r && format > FORMAT) {
 		snprintf(found->text, sizeof(found->text),
 			"it has format %" PRIu64
@@ -191,29 +198,84 @@ begin_run(struct lmdb_file *f, MDB_txn *txn, struct lmdb_found *found)
 			format, FORMAT);
 		return MDB_VERSION_MISMATCH;
 	}
+	if (!r && format != FORMAT)
+		r = lmdb_number_put(f, txn, format_key, FORMAT);
 	if (!r)
-		r = number_get(f, txn, run_key, &f->run);
-	if (!r)
-		r = number_put(f, txn, format_key, FORMAT);
-	if (!r)
-		r = number_put(f, txn, run_key, ++f->run);
+		r = lmdb_number_get(f, txn, run_key, &f->run);
 	return r;
 }
 
 static int
-start_run(struct lmdb_file *f, struct lmdb_found *found)
+prepare(struct lmdb_file *f, struct lmdb_found *found, struct lmdb_applied *was)
 {
+	MDB_val key = {sizeof(applied_key) - 1, (void *)applied_key}, value;
 	MDB_txn *txn;
-	int r = mdb_txn_begin(f->env, NULL, 0, &txn), dead;
+	int r = mdb_txn_begin(f->env, NULL, 0, &txn);
+
+	*was = (struct lmdb_applied){.no = 0};
+	if (r)
+		return r;
+	r = look_at_format(f, txn, found);
+	if (!r)
+		r = mdb_get(txn, f->tables[STORE_META], &key, &value);
+	if (!r && value.mv_size == sizeof(*was))
+		memcpy(was, value.mv_data, sizeof(*was));
+	if (!r || r == MDB_NOTFOUND)
+		return mdb_txn_commit(txn);
+	mdb_txn_abort(txn);
+	return r;
+}
+
+static uint64_t
+random_mark(void)
+{
+	uint64_t mark = 0;
+
+	while (!mark)
+		if (getrandom(&mark, sizeof(mark), 0) != sizeof(mark))
+			mark = 0;
+	return mark;
+}
+
+static void
+tell_log(struct lmdb_found *found, const struct wal_found *wal)
+{
+	size_t used = strlen(found->text);
+
+	found->replayed = wal->groups;
+	if (!wal->text[0])
+		return;
+	found->log_set_aside = true;
+	snprintf(found->text + used, sizeof(found->text) - used, "%s%s",
+		used ? "; " : "", wal->text);
+}
+
+/* This is one more run. What the last one left in its log comes in with it. */
+static int
+start_run(struct lmdb_file *f, struct wal *wal, struct lmdb_found *found)
+{
+	struct wal_found in_log = {.lost = 0};
+	struct lmdb_applied was, now;
+	struct rows rows;
+	int r = lmdb_error(prepare(f, found, &was));
 
 	if (r)
 		return r;
-	r = begin_run(f, txn, found);
+	rows_init(&rows);
+	in_log.applied = was.no;
+	in_log.mark = was.mark || found->set_aside ? was.mark : random_mark();
+	f->mark = random_mark();
+	r = wal_replay(wal, STORE_RUN_SHIFT, &rows, &in_log);
+	if (in_log.last >> STORE_RUN_SHIFT > f->run)
+		f->run = in_log.last >> STORE_RUN_SHIFT;
+	f->run++;
+	now = (struct lmdb_applied){f->run << STORE_RUN_SHIFT, f->mark};
 	if (!r)
-		return mdb_txn_commit(txn);
-	mdb_txn_abort(txn);
-	if (mdb_reader_check(f->env, &dead))
-		return r;
+		r = lmdb_apply(f, &rows, &now);
+	if (!r)
+		r = wal_begin(wal, now.mark, now.no, &in_log);
+	rows_clear(&rows);
+	tell_log(found, &in_log);
 	return r;
 }
 
@@ -357,9 +419,10 @@ size_of_file(const char *path)
 
 /* With an empty file LMDB begins anew. */
 static int
-open_checked(struct lmdb_file *f, const struct lmdb_config *config,
-	struct lmdb_found *found)
+open_checked(struct lmdb_file *f, struct wal *wal,
+	const struct lmdb_config *config, struct lmdb_found *found)
 {
+	char name[PATH_MAX];
 	int r;
 
 	f->file_size = size_of_file(config->path);
@@ -374,11 +437,34 @@ open_checked(struct lmdb_file *f, const struct lmdb_config *config,
 			return r;
 		f->file_size = 0;
 	}
-	r = env_open(&f->env, config->path, f->map_size, 0);
-	if (!r)
-		r = start_run(f, found);
+	r = lmdb_error(env_open(&f->env, config->path, f->map_size, 0));
+	if (r)
+		return r;
+	path_in(name, config->path, "data.mdb");
+	f->data_fd = open(name, O_WRONLY | O_CLOEXEC);
 	f->file_size = size_of_file(config->path);
-	return lmdb_error(r);
+	r = wal_open(wal, config->path, f->wal_max);
+	if (!r)
+		r = start_run(f, wal, found);
+	return r;
+}
+
+/* The log gets a part of the room that there is. */
+static void
+share_room(struct lmdb_file *f, const char *path)
+{
+	struct statvfs fs;
+	uint64_t room = f->max_size;
+
+	if (!room && statvfs(path, &fs) == 0)
+		room = (uint64_t)fs.f_blocks * fs.f_frsize;
+	f->wal_max = room / WAL_SHARE;
+	if (f->wal_max > WAL_MAX)
+		f->wal_max = WAL_MAX;
+	if (f->wal_max < WAL_MIN)
+		f->wal_max = WAL_MIN;
+	if (f->max_size > 2 * WAL_FILES * f->wal_max)
+		f->max_size -= WAL_FILES * f->wal_max;
 }
 
 static void
@@ -412,27 +498,27 @@ explain(struct lmdb_found *found, const char *path, int r)
 }
 
 int
-lmdb_file_open(struct lmdb_file *f, const struct lmdb_config *config,
-	struct lmdb_found *found)
+lmdb_file_open(struct lmdb_file *f, struct wal *wal,
+	const struct lmdb_config *config, struct lmdb_found *found)
 {
-	char name[PATH_MAX];
 	int r;
 
 	*f = (struct lmdb_file){
 		.lock_fd = -1, .data_fd = -1, .max_size = config->max_size};
+	pthread_mutex_init(&f->map_lock, NULL);
 	*found = (struct lmdb_found){.boxes = 0};
 	r = FAULT(lmdb_file_open) ? -EIO : make_directory(config->path);
 	if (!r)
 		r = take_lock(f, config->path);
-	if (!r)
-		r = open_checked(f, config, found);
+	if (!r) {
+		share_room(f, config->path);
+		r = open_checked(f, wal, config, found);
+	}
 	if (r) {
 		explain(found, config->path, r);
 		lmdb_file_close(f);
 		return err_raise(r);
 	}
-	path_in(name, config->path, "data.mdb");
-	f->data_fd = open(name, O_WRONLY | O_CLOEXEC);
 	count_rows(f, found);
 	return 0;
 }
@@ -476,8 +562,11 @@ map_limit(const struct lmdb_file *f, bool freeing)
 static int
 map_resize(struct lmdb_file *f, uint64_t size)
 {
-	int r = mdb_env_set_mapsize(f->env, size);
+	int r;
 
+	pthread_mutex_lock(&f->map_lock);
+	r = mdb_env_set_mapsize(f->env, size);
+	pthread_mutex_unlock(&f->map_lock);
 	if (r)
 		return err_raise(lmdb_error(r));
 	f->map_size = size;

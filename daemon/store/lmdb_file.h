@@ -2,8 +2,19 @@
 /* The file of the store: open it, see whether it is whole, set it aside if it
  * is not. Before the writer's thread runs, or by it. */
 #include <lmdb.h>
+#include <pthread.h>
 
 #include "store/lmdb.h"
+#include "store/wal.h"
+
+/* How far into the log it has come; a row of STORE_META. */
+struct lmdb_applied {
+	uint64_t no, mark;
+};
+
+/* Rows of STORE_META. */
+#define LMDB_APPLIED "log"
+#define LMDB_RUN "run"
 
 struct lmdb_file {
 	MDB_env *env;
@@ -11,12 +22,17 @@ struct lmdb_file {
 	int lock_fd; /* held: no other process has the store */
 	int data_fd; /* to make room ahead of what is written */
 	uint64_t file_size, map_size, max_size;
+	uint64_t wal_max; /* bytes of a file of the log */
 	uint64_t run;
-	bool tight; /* the disk is nearly full */
+	uint64_t mark; /* of this run's log */
+	bool tight;    /* the disk is nearly full */
+	/* Held by who reads: the map must not grow meanwhile. */
+	pthread_mutex_t map_lock;
 };
 
-int lmdb_file_open(struct lmdb_file *f, const struct lmdb_config *config,
-	struct lmdb_found *found);
+/* What is in @log, which is opened, is put into it. */
+int lmdb_file_open(struct lmdb_file *f, struct wal *wal,
+	const struct lmdb_config *config, struct lmdb_found *found);
 void lmdb_file_close(struct lmdb_file *f);
 /* Before a transaction: what adds must not take all the room there is, or that
  * could never be made more again. */
@@ -28,8 +44,14 @@ bool lmdb_file_disk_is_full(const struct lmdb_file *f);
 /* Zeros where it will soon write, so that a sync need not tell the file system
  * of a longer file. What fails is for the write itself to tell. */
 void lmdb_file_reserve(struct lmdb_file *f);
-/* Fill in the result of @read. What LMDB returned, or ENOMEM. */
-int lmdb_read(const struct lmdb_file *f, MDB_txn *txn, struct store_read *read);
 /* Negative errno of what LMDB returned. */
 int lmdb_error(int r);
 extern const char *const lmdb_table_names[STORE_TABLES];
+int lmdb_number_get(
+	struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t *out);
+int lmdb_number_put(
+	struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t n);
+/* One transaction, or a few if there is little room: put all @rows where they
+ * belong, with how far that goes. One thread at a time. Negative errno. */
+int lmdb_apply(struct lmdb_file *f, const struct rows *rows,
+	const struct lmdb_applied *applied);
