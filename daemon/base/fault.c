@@ -9,7 +9,8 @@ static _Atomic unsigned left;
 void
 fault_arm(const char *name, unsigned nth)
 {
-	strncpy(armed_name, name, sizeof(armed_name) - 1);
+	if (strcmp(armed_name, name) != 0) /* again: others may look at it */
+		strncpy(armed_name, name, sizeof(armed_name) - 1);
 	atomic_store(&left, nth);
 }
 

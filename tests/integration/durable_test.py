@@ -223,6 +223,8 @@ class Durable(ctl.TestCase):
             self.ctl("post", "mine", "gone")
             self.ctl("post", "mine", "kept", "--wait", "durable")
             c.until(lambda: len(c.deliveries) == 2)
+            # when that is safe, so is that the others were handed out
+            self.ctl("post", "mine", "last", "--wait", "durable")
             self.kill()
         self.start_again()
         self.ctl("post", "mine", "e", code=68)  # nobody is there
