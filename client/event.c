@@ -257,9 +257,10 @@ evd_event_type_name(int type)
 		[EVD_NAME] = "name",
 		[EVD_GAP] = "gap",
 		[EVD_CHILD] = "child",
+		[EVD_POST_ID] = "post-id",
 	};
 
-	if (type < EVD_DELIVERY || type > EVD_CHILD || !names[type])
+	if (type < EVD_DELIVERY || type > EVD_POST_ID || !names[type])
 		return "unknown";
 	return names[type];
 }
@@ -384,7 +385,8 @@ evd_event_call(const struct evd_event *event)
 uint64_t
 evd_event_post(const struct evd_event *event)
 {
-	if (event->type == EVD_POST_FAILED || event->type == EVD_POST_SETTLED)
+	if (event->type == EVD_POST_FAILED || event->type == EVD_POST_SETTLED ||
+		event->type == EVD_POST_ID)
 		return event->number;
 	return 0;
 }

@@ -198,7 +198,8 @@ struct evd {
 	uint64_t session, max_payload, max_calls;
 	uint32_t call_timeout_ms;
 	uint64_t n_failed, n_lost;
-	int drain_status; /* first failure since evd_drain() */
+	uint64_t traced_id; /* of the last post that asked for its id */
+	int drain_status;   /* first failure since evd_drain() */
 	int status, close_status;
 	char *path, *name;
 	char server[128];
@@ -412,6 +413,8 @@ bool evd__on_down(
 	struct evd *c, struct evd_event *ev, const Eventd__V1__Down *down);
 bool evd__on_gap(
 	struct evd *c, struct evd_event *ev, const Eventd__V1__Gap *gap);
+bool evd__on_traced(
+	struct evd *c, struct evd_event *ev, const Eventd__V1__Traced *traced);
 bool evd__on_name(struct evd *c, struct evd_event *ev,
 	const Eventd__V1__NameChange *name);
 /* The daemon's number of a watch; returns the user's, 0 if it is gone. */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "kernel/history.h"
 #include "kernel/journal.h"
 
 void
@@ -103,4 +104,5 @@ sessions_stop(struct round *round, struct loop *l)
 	(void)round;
 	while ((s = session_next(l, &slot)))
 		session_stop(s);
+	history_flush(&l->sched);
 }

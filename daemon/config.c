@@ -114,6 +114,7 @@ static const struct config_key daemon_keys[] = {
 	SIZE("MaxPayload", limits.max_payload, 1024, 256 << 20),
 	COUNT("DeadLetters", limits.dead_letters, 0, 20000),
 	SIZE("DeadLetterBytes", limits.dead_bytes, 0, UINT64_C(1) << 40),
+	SIZE("History", limits.history, 0, 256 << 20),
 	COUNT("Budget", limits.budget, 1, 1000000),
 	COUNT("TurnBudget", limits.turn_budget, 1, 1000000),
 	KEY("Profile", config_set_word, limits.profile, .words = yes_words),

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "eventd/status.h"
+#include "kernel/history.h"
 #include "verb/verb.h"
 
 enum {
@@ -138,6 +139,8 @@ durable_begin(struct durable *d, struct loop *loops, unsigned n_loops)
 	d->sched = &loops[0].sched;
 	for (unsigned i = 0; d->lmdb && i < n_loops; i++)
 		begin_ids(d->kernel->store, &loops[i].sched);
+	if (d->lmdb)
+		history_load(d->sched);
 }
 
 static void

@@ -36,6 +36,21 @@ on_failed(struct stream *s, const struct evd_event *event)
 }
 
 static void
+tell_id(struct stream *s, const struct evd_event *event)
+{
+	struct json *j = &s->ctl->json;
+
+	if (!s->ctl->as_json) {
+		fprintf(s->ctl->out, "%" PRIu64 "\n", evd_event_id(event));
+		return;
+	}
+	json_object(j, NULL);
+	json_id(j, "id", evd_event_id(event));
+	json_object_end(j);
+	json_line_end(j);
+}
+
+static void
 take_events(struct stream *s)
 {
 	const struct evd_event *event;
@@ -43,6 +58,8 @@ take_events(struct stream *s)
 	while (evd_next(s->ctl->evd, &event) == 1) {
 		if (evd_event_type(event) == EVD_POST_FAILED)
 			on_failed(s, event);
+		else if (evd_event_type(event) == EVD_POST_ID)
+			tell_id(s, event);
 		else if (evd_event_type(event) == EVD_DISCONNECTED)
 			s->lost = true;
 	}

@@ -94,6 +94,7 @@ enum option_id {
 	OPT_ALL_LETTERS,
 	OPT_IF_TAKEN,
 	OPT_ALLOW_REPLACE,
+	OPT_PRINT_ID,
 	OPT_SHARED,
 	OPT_FANOUT,
 	OPT_WILL,
@@ -177,6 +178,7 @@ int verb_dead(struct ctl *ctl);
 int verb_policy(struct ctl *ctl);
 int verb_limits(struct ctl *ctl);
 int verb_store(struct ctl *ctl);
+int verb_why(struct ctl *ctl);
 int verb_version(struct ctl *ctl);
 int verb_completion(struct ctl *ctl);
 int verb_help(struct ctl *ctl);

@@ -1,6 +1,7 @@
 /* eventctl post: see post.h. One thread. */
 #include "post.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "verb.h"
@@ -15,6 +16,8 @@ print_json(const struct post *post, struct ctl *ctl, size_t size)
 	json_string(j, "event", post->event);
 	json_string(j, "level", post->level);
 	json_uint(j, "size", size);
+	if (post->opt.flags & EVD_POST_TRACE)
+		json_id(j, "id", evd_traced_id(ctl->evd));
 	json_object_end(j);
 	json_line_end(j);
 }
@@ -34,8 +37,12 @@ post_one(struct post *post, struct ctl *ctl)
 		ctl->evd, post->alias, post->event, data, size, &post->opt);
 	if (r < 0)
 		return ctl_fail_evd(ctl);
-	if (ctl->as_json)
+	if (ctl->as_json) {
 		print_json(post, ctl, size);
+		return 0;
+	}
+	if (post->opt.flags & EVD_POST_TRACE)
+		fprintf(ctl->out, "%" PRIu64 "\n", evd_traced_id(ctl->evd));
 	else
 		ctl_detail(ctl, "%s %s: %zu bytes %s", post->alias, post->event,
 			size, post->level);
@@ -54,7 +61,8 @@ parse_options(struct post *post, struct ctl *ctl)
 		post->level = "accepted";
 	post->opt.size = sizeof(post->opt);
 	post->opt.level = (uint32_t)values_index(values, post->level);
-	post->opt.flags = ctl_has(ctl, OPT_NO_WAIT) ? EVD_POST_NO_WAIT : 0;
+	post->opt.flags = (ctl_has(ctl, OPT_NO_WAIT) ? EVD_POST_NO_WAIT : 0) |
+			  (ctl_has(ctl, OPT_PRINT_ID) ? EVD_POST_TRACE : 0);
 	post->opt.timeout_ms = ctl->timeout_ms;
 	post->opt.key = ctl_value(ctl, OPT_KEY);
 	return ctl_check_event(ctl);
@@ -116,9 +124,10 @@ verb_post(struct ctl *ctl)
 	int r;
 
 	if (is_later(ctl)) {
-		if (ctl_has(ctl, OPT_KEY))
+		if (ctl_has(ctl, OPT_KEY) || ctl_has(ctl, OPT_PRINT_ID))
 			return ctl_usage(ctl,
-				"an event that is sent later has no --key");
+				"an event that is sent later has no --%s",
+				ctl_has(ctl, OPT_KEY) ? "key" : "print-id");
 		return later_run(ctl);
 	}
 	r = run(&post, ctl);

@@ -4,6 +4,7 @@
 
 #include "base/fault.h"
 #include "kernel/await.h"
+#include "kernel/history.h"
 #include "kernel/journal.h"
 #include "kernel/sched.h"
 
@@ -77,8 +78,11 @@ aside_end(struct sched *s, struct session *t, struct msg *m)
 {
 	int status = obstacle(s, t, m);
 
-	if (!status)
+	if (!status) {
+		if (m->flags & MSG_EXTRA)
+			history_taken(s, m);
 		return false;
+	}
 	msg_end(s, t, m,
 		status == EVD_STATUS_EXPIRED ? MSG_END_EXPIRED
 					     : MSG_END_CANCELLED,

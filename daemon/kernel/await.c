@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "kernel/aside.h"
+#include "kernel/history.h"
 #include "kernel/queue.h"
 #include "kernel/sched.h"
 
@@ -72,6 +73,10 @@ lease(struct sched *sched, struct session *s, struct await *a)
 	await_end(s, a);
 	s->leased++;
 	sched->counters.leased++;
+	if (m->flags & MSG_EXTRA) {
+		journal_leased(m);
+		history_delivered(sched, s, m, NULL);
+	}
 	sched_settle_level(sched, m, MSG_LEVEL_DELIVERED);
 	return m;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "kernel/history.h"
 #include "proto/envelope.h"
 #include "proto/frame.h"
 #include "proto/wire.h"
@@ -289,6 +290,9 @@ dead_no_alias(struct sched *s, struct msg *m, const char *alias)
 
 	if (!m->id)
 		m->id = sched_id(s);
+	history_ended(s, NULL, m,
+		&(struct history_end){MSG_END_REFUSED, EVD_STATUS_NO_ALIAS,
+			sched_end_text(EVD_STATUS_NO_ALIAS), alias});
 	d = dead_new(s, NULL, m,
 		&(struct dead_end){.reason = DEAD_NO_ALIAS,
 			.status = EVD_STATUS_NO_ALIAS,

@@ -277,6 +277,14 @@ drop_waiters(struct journal *j)
 }
 
 bool
+journal_has(const struct msg *m)
+{
+	const struct msg_extra *extra = msg_extra(m);
+
+	return extra && extra->batch;
+}
+
+bool
 journal_keep(struct sched *s, struct session *t, struct msg *m)
 {
 	struct msg_extra *extra = msg_extra(m);

@@ -71,6 +71,8 @@ void journal_leased(struct msg *m);
 /* @m, with an extra, is let go without an end: it stays in the store. False:
  * it is in no journal. */
 bool journal_keep(struct sched *s, struct session *t, struct msg *m);
+/* Whether it stays so. */
+bool journal_has(const struct msg *m);
 /* An event that is on its way to another mailbox: where it is in the store, so
  * that it ends there when it has arrived, or is put back. The home's thread. */
 struct journal_place {

@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "kernel/history.h"
 #include "kernel/journal_batch.h"
 #include "kernel/record.h"
 
@@ -96,6 +97,8 @@ restore(struct batch *b, struct msg *m, const struct record *r, unsigned place)
 	j->loaded_size += msg_charge(m);
 	mailbox_take_in(&t->box, m);
 	take_waiter(b, m, place);
+	if (b->no >> STORE_RUN_SHIFT != j->store->run)
+		history_restored(s, t, m);
 	if (forget_run(j, b, m))
 		extra->expires_ns = 1;
 }

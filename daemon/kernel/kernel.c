@@ -20,6 +20,7 @@ const struct kernel_limits kernel_limits_default = {
 	.max_keys = 10000,
 	.dead_letters = 1000,
 	.dead_bytes = 16 << 20,
+	.history = 256 << 10,
 };
 
 int

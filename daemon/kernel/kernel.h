@@ -49,6 +49,7 @@ struct kernel_limits {
 	uint32_t max_keys;     /* known to a session at most */
 	uint32_t dead_letters; /* that a scheduler keeps */
 	uint64_t dead_bytes;
+	uint64_t history; /* bytes of history.h that it keeps; 0: none */
 	uint32_t profile; /* 1: of every session from the start */
 };
 extern const struct kernel_limits kernel_limits_default;

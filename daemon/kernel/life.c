@@ -14,6 +14,7 @@
 #include "kernel/away.h"
 #include "kernel/claim.h"
 #include "kernel/gate.h"
+#include "kernel/history.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
 #include "kernel/kin.h"
@@ -380,6 +381,7 @@ life_put_back(struct session *s, struct msg *m, bool crashed)
 		return false;
 	if (crashed)
 		m->attempt++;
+	history_returned(home_of(s), s, m, 0, life_crash_text(s));
 	s->retries = m->attempt > 0;
 	mailbox_unpop(&s->box, m);
 	home_of(s)->queued++;

@@ -177,8 +177,10 @@ struct msg_extra {
 	uint64_t key_home;   /* session that has noted the key */
 	uint64_t re;         /* it is the answer to this call of the receiver */
 	struct batch *batch; /* of the journal that has it; NULL: none */
+	uint64_t taken_ns;   /* given to who handles it, monotonic, if it has */
 	uint32_t status;     /* then: how that went */
 	uint16_t place;      /* in the batch */
+	bool traced;         /* its history is wanted, see history.h */
 	uint8_t key_size;
 	char key[MSG_KEY_MAX]; /* idempotency key, not NUL-terminated */
 };

@@ -11,6 +11,7 @@
 #include "kernel/aside.h"
 #include "kernel/await.h"
 #include "kernel/dead.h"
+#include "kernel/history.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
 #include "kernel/note.h"
@@ -272,6 +273,9 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	if (reason)
 		dead = dead_new(s, owner, m,
 			&(struct dead_end){reason, status, text, NULL});
+	if (end != MSG_END_HANDLED || (m->flags & MSG_EXTRA))
+		history_ended(s, owner, m,
+			&(struct history_end){end, status, text, NULL});
 	if (m->flags & MSG_EXTRA)
 		journal_ended(s, m, told);
 	if (msg_call(m) && !(m->flags & MSG_REPLIED))
@@ -389,8 +393,10 @@ sched_explain(struct sched *s, int r, uint64_t session, char *text, size_t size)
 void
 sched_admitted(struct sched *s, struct session *t, struct msg *m)
 {
-	if (m->flags & MSG_EXTRA)
+	if (m->flags & MSG_EXTRA) {
 		aside_admitted(s, t, m);
+		history_accepted(s, t, m);
+	}
 	t->accepted++;
 	s->queued++;
 	if (!(m->flags & MSG_DELAYED))
@@ -773,6 +779,7 @@ sched_deinit(struct sched *s)
 	taps_deinit(s);
 	delays_deinit(s);
 	dead_deinit(s);
+	history_free(s);
 	for (unsigned i = 0; i < KERNEL_LOOPS_MAX; i++) {
 		struct msg *m;
 

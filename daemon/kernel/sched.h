@@ -43,6 +43,7 @@ enum {
 	TIMER_IDLE = 20,
 	TIMER_TEAM = 21,
 	TIMER_JOURNAL = 22,
+	TIMER_HISTORY = 27,
 };
 
 /* Why an event came to a bad end; dead.h keeps them. */
@@ -104,6 +105,7 @@ struct sched {
 	struct delays delays;
 	struct counters counters; /* of all sessions ever, and of delays */
 	struct dead_letters dead;
+	struct history *history; /* NULL: nothing was worth it */
 	const char *leaving; /* the name of the session that is ending now */
 	uint64_t transit_in, transit_out; /* accepted events that moved home */
 	uint64_t queued;   /* admitted events now, all mailboxes */

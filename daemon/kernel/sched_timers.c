@@ -1,5 +1,6 @@
 /* The timers of a scheduler: three wheels, one for each clock, and what is due.
  * Its thread. */
+#include "kernel/history.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
 #include "kernel/kin.h"
@@ -32,6 +33,9 @@ fire(struct sched *s, struct timer *timer)
 		break;
 	case TIMER_JOURNAL:
 		journal_retry(s, timer);
+		break;
+	case TIMER_HISTORY:
+		history_due(s, timer);
 		break;
 	}
 }

@@ -15,6 +15,7 @@
 #include "kernel/await.h"
 #include "kernel/away.h"
 #include "kernel/claim.h"
+#include "kernel/history.h"
 #include "kernel/idle.h"
 #include "kernel/journal.h"
 #include "kernel/life.h"
@@ -150,8 +151,10 @@ session_admit_parked(struct sched *sched, struct session *s)
 		m = mailbox_admit(&s->box);
 		if (!m)
 			break;
-		if (m->flags & MSG_EXTRA)
+		if (m->flags & MSG_EXTRA) {
 			aside_admitted(sched, s, m);
+			history_accepted(sched, s, m);
+		}
 		s->accepted++;
 		sched->counters.accepted++;
 		sched->queued++;
@@ -169,8 +172,10 @@ leased(struct sched *sched, struct session *s, struct msg *m)
 	sched->counters.leased++;
 	if (!(m->flags & (MSG_EXTRA | MSG_ACK)))
 		return;
-	if (m->flags & MSG_EXTRA)
+	if (m->flags & MSG_EXTRA) {
 		journal_leased(m);
+		history_delivered(sched, s, m, NULL);
+	}
 	sched_settle_level(sched, m, MSG_LEVEL_DELIVERED);
 }
 
@@ -506,6 +511,7 @@ session_return(struct session *s, struct msg *m)
 	sched->queued++;
 	if (m->attempt < UINT8_MAX)
 		m->attempt++;
+	history_returned(sched, s, m, 0, NULL);
 	mailbox_unpop(&s->box, m);
 	if (s->run == SESSION_IDLE)
 		sched_enqueue(sched, s);

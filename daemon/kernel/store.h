@@ -22,6 +22,7 @@ enum store_table {
 	STORE_STATE,   /* by box and name */
 	STORE_TIMERS,  /* by number */
 	STORE_DEAD,    /* by number */
+	STORE_HISTORY, /* by number: pieces of history.h */
 	STORE_DAMAGED, /* records whose checksum was wrong, as they were */
 	STORE_TABLES,
 };

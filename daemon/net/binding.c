@@ -30,6 +30,11 @@ client_run(struct session *s, struct msg *m)
 		return SESSION_HELD;
 	msg_uncall(m); /* answered through the handle */
 	lease_add(&b->lease, m, 0);
+	if (m->flags & MSG_EXTRA)
+		mailslot_tell_history(s, m,
+			&(struct consumer_init){.uid = b->conn->peer.uid,
+				.pid = b->conn->peer.pid},
+			b->conn->name);
 	return SESSION_LEASED;
 }
 

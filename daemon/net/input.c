@@ -144,6 +144,7 @@ set_extra(struct conn *c, struct msg *m, const struct envelope *e)
 
 	if (e->ttl_ms)
 		msg_live(m, c->loop->sched.now_ns, e->ttl_ms * NS_PER_MS);
+	extra->traced = e->flags & EVENTD__V1__ENVELOPE_FLAG__TRACE;
 	extra->key_size = (uint8_t)e->key_size;
 	if (e->key_size)
 		memcpy(extra->key, e->key, e->key_size);
@@ -160,7 +161,8 @@ message_of(struct conn *c, const struct envelope *e, uint64_t to)
 			.headers = e->headers,
 			.headers_size = e->headers_size,
 			.extra = e->ttl_ms || e->key_size ||
-				 e->level == MSG_LEVEL_DURABLE});
+				 e->level == MSG_LEVEL_DURABLE ||
+				 e->flags & EVENTD__V1__ENVELOPE_FLAG__TRACE});
 
 	if (!m)
 		return NULL;
@@ -223,6 +225,21 @@ charge(struct conn *c, struct msg *m, char *text, size_t size)
 	m->flags |= MSG_CHARGED;
 	msg_wide(m)->user = c->peer.user->index;
 	return EVD_STATUS_OK;
+}
+
+/* Its id, by which its history is found, before it is settled. */
+static void
+tell_id(struct conn *c, struct msg *m, uint64_t seq)
+{
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__Traced traced = EVENTD__V1__TRACED__INIT;
+
+	m->id = sched_id(&c->loop->sched);
+	traced.seq = seq;
+	traced.id = m->id;
+	notice.what_case = EVENTD__V1__NOTICE__WHAT_TRACED;
+	notice.traced = &traced;
+	conn_send_message(c, FRAME_NOTICE, &notice.base);
 }
 
 /* ---- the hot path ------------------------------------------------------- */
@@ -342,6 +359,8 @@ on_post(struct conn *c, const struct envelope *e)
 	m->flags |= MSG_ACK;
 	if (!(e->flags & EVENTD__V1__ENVELOPE_FLAG__NO_WAIT))
 		m->flags |= MSG_MAY_PARK;
+	if (e->flags & EVENTD__V1__ENVELOPE_FLAG__TRACE)
+		tell_id(c, m, e->seq);
 	if (e->forward)
 		forward(c, m, e->forward);
 	else

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "kernel/journal.h"
 #include "kernel/session.h"
 
 enum { ROOM_MIN = 16, AHEAD = 4 };
@@ -110,9 +111,24 @@ lease_ended(const struct lease *l, uint64_t now_ns, uint64_t *next_ns)
 	return 0;
 }
 
+/* What is durable is not lost with who had it: back, the newest first. */
+static void
+return_durable(struct lease *l, struct session *s)
+{
+	if (!session_journal(s))
+		return;
+	for (uint64_t n = l->delivered; n > l->settled; n--) {
+		const struct msg *m = lease_at(l, n)->msg;
+
+		if (m && journal_has(m))
+			session_return(s, lease_take(l, n));
+	}
+}
+
 void
 lease_end(struct lease *l, struct session *s, int status)
 {
+	return_durable(l, s);
 	while (l->settled < l->delivered) {
 		struct msg *m = lease_take(l, l->settled + 1);
 

@@ -233,6 +233,8 @@ mailslot_run(struct session *t, struct msg *m)
 		return SESSION_DONE;
 	msg_uncall(m); /* whoever has the delivery answers it */
 	lease_add(&c->lease, m, mailslot_lease_ns(t));
+	if (m->flags & MSG_EXTRA)
+		mailslot_tell_history(t, m, &c->is, c->is.name);
 	if (t->spec->lease_ms)
 		mailslot_wake_at(slot, mailslot_lease_ns(t));
 	return SESSION_LEASED;

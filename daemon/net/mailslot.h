@@ -141,6 +141,9 @@ void mailslot_crowd(const struct session *t, struct peer_crowd *crowd);
  * else. */
 const struct consumer_init *mailslot_consumer(const struct session *t);
 
+/* @m, with an extra, has been written to a client of @t called @name. */
+void mailslot_tell_history(struct session *t, const struct msg *m,
+	const struct consumer_init *who, const char *name);
 /* It did not ask for it: @c is told why. */
 void mailslot_dismiss(struct mailslot *slot, struct consumer *c, int status);
 

@@ -1,15 +1,28 @@
 /* Leases that end, and events that rest: what consumers of a mailslot gave back
  * comes again after a while. The thread of the mailslot's home. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "kernel/history.h"
 #include "net/mailslot.h"
 
 static struct sched *
 home_of(const struct session *t)
 {
 	return atomic_load_explicit(&t->home, memory_order_relaxed);
+}
+
+void
+mailslot_tell_history(struct session *t, const struct msg *m,
+	const struct consumer_init *who, const char *name)
+{
+	char text[CONN_NAME_MAX + 64];
+
+	snprintf(text, sizeof(text), "%s, uid %u, pid %d",
+		*name ? name : "a client", (unsigned)who->uid, (int)who->pid);
+	history_delivered(home_of(t), t, m, text);
 }
 
 enum { DOUBLINGS_MAX = 12 };
@@ -60,6 +73,8 @@ rest(struct mailslot *slot, struct msg *m, uint64_t due_ns)
 	}
 	while (*link && (*link)->due_ns <= due_ns)
 		link = &(*link)->next;
+	history_returned(home_of(slot->session), slot->session, m,
+		due_ns - home_of(slot->session)->now_ns, "it rests");
 	*r = (struct resting){.next = *link, .msg = m, .due_ns = due_ns};
 	*link = r;
 	mailslot_wake_at(slot, slot->resting->due_ns);

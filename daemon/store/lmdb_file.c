@@ -45,6 +45,7 @@ const char *const lmdb_table_names[STORE_TABLES] = {
 	[STORE_STATE] = "state",
 	[STORE_TIMERS] = "timers",
 	[STORE_DEAD] = "dead",
+	[STORE_HISTORY] = "history",
 	[STORE_DAMAGED] = "damaged",
 };
 

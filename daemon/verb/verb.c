@@ -159,6 +159,7 @@ verb_run(struct peer *p, const Eventd__V1__Request *r)
 		ROW(GIVE_BACK, verb_give_back),
 		ROW(EXTEND, verb_extend),
 		ROW(STORE, verb_store),
+		ROW(WHY, verb_why),
 		ROW(WAIT, verb_wait),
 		ROW(WATCH, verb_watch),
 		ROW(UNWATCH, verb_unwatch),

@@ -134,6 +134,7 @@ void verb_unbind(struct peer *p, const Eventd__V1__Request *r);
 void verb_give_back(struct peer *p, const Eventd__V1__Request *r);
 void verb_extend(struct peer *p, const Eventd__V1__Request *r);
 void verb_store(struct peer *p, const Eventd__V1__Request *r);
+void verb_why(struct peer *p, const Eventd__V1__Request *r);
 void verb_wait(struct peer *p, const Eventd__V1__Request *r);
 void verb_watch(struct peer *p, const Eventd__V1__Request *r);
 void verb_unwatch(struct peer *p, const Eventd__V1__Request *r);

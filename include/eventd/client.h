@@ -67,6 +67,7 @@ enum evd_event_type {
 	EVD_NAME = 21,           /* an alias that we watch has come or gone */
 	EVD_GAP = 22,            /* events of a binding were dropped */
 	EVD_CHILD = 23,          /* a session spawned with `tie` came or went */
+	EVD_POST_ID = 24, /* the event's id of a post with EVD_POST_TRACE */
 };
 
 struct evd_header {
@@ -81,6 +82,8 @@ enum evd_post_flag {
 	EVD_POST_NO_WAIT = 1 << 0,
 	/* send EVD_POST_SETTLED when the level is reached */
 	EVD_POST_NOTIFY = 1 << 1,
+	/* keep its history, see history.h, and send EVD_POST_ID */
+	EVD_POST_TRACE = 1 << 6,
 };
 
 enum evd_priority {
@@ -717,8 +720,8 @@ EVD_API size_t evd_event_size(const struct evd_event *event);
 /* Delivery, unbound: the alias it came to, and its binding. */
 EVD_API const char *evd_event_alias(const struct evd_event *event);
 EVD_API int evd_event_binding(const struct evd_event *event);
-/* Delivery: its id, the sending session's id, which attempt it is (0: the
- * first), how late a delay fired (ns). */
+/* Delivery, post id: the event's id; delivery: the sending session's id, which
+ * attempt it is (0: the first), how late a delay fired (ns). */
 EVD_API uint64_t evd_event_id(const struct evd_event *event);
 EVD_API uint64_t evd_event_from(const struct evd_event *event);
 EVD_API uint32_t evd_event_attempt(const struct evd_event *event);
@@ -778,5 +781,6 @@ EVD_API int evd_status_from_errno(int err);
 #endif
 
 #include <eventd/access.h>
+#include <eventd/history.h>
 #include <eventd/look.h>
 #include <eventd/queue.h>

@@ -451,7 +451,7 @@ class EveryVerb(ctl.TestCase):
         "tree": [],
         "queue": ["list"], "dead": ["list"], "policy": ["show"],
         "limits": [], "monitor": ["-n", "1"], "store": ["stats"],
-        "ping": [], "version": [],
+        "ping": [], "version": [], "why": ["1"],
         "completion": ["bash"],
         "help": [],
     }
@@ -467,6 +467,9 @@ class EveryVerb(ctl.TestCase):
             words = self.WORDS[verb]
             if verb == "cancel":
                 words = [timer]
+            elif verb == "why":
+                words = [str(self.object("post", "echo", "hello",
+                                         "--print-id")["id"])]
             elif verb == "adjust":
                 words = ["echo", "--name", "n", "--in", "2h"]
             if verb in ("bind", "monitor"):

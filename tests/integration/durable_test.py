@@ -232,9 +232,21 @@ class Durable(ctl.TestCase):
             self.bind(c, "mine")
             c.until(lambda: c.deliveries)
             self.assertEqual(harness.first(c.deliveries[0], 3), b"kept")
-            self.assertEqual(harness.first(c.deliveries[0], 14), 1)
             self.settle(c, 1)
             wait_for(lambda: self.accounts()["handled"] == 1, "its end")
+
+    def test_a_client_that_dies_loses_nothing_durable(self):
+        self.start()
+        with self.daemon.client() as c:
+            self.bind(c, "mine")
+            self.ctl("post", "mine", "kept", "--wait", "durable")
+            c.until(lambda: c.deliveries)
+        wait_for(lambda: not self.objects("list", "mine"), "it has gone")
+        self.assertEqual(self.objects("dead", "list"), [])
+        with self.daemon.client() as c:
+            self.bind(c, "mine")
+            c.until(lambda: c.deliveries)
+            self.assertEqual(harness.first(c.deliveries[0], 14), 1)
 
     def test_durable_without_a_store_says_so(self):
         self.daemon.configure()
