@@ -4,6 +4,7 @@
  *   evd    eventd, whose session `echo` has this executor; a request is a
  *          hello and a call, an answer is a welcome and a reply
  *   model  the same design in plain C, without any protocol (models.c)
+ *   model-frames  the same that speaks eventd's protocol, and does no more
  *
  * One process makes the load for both: 64 connections at once. exec-block has
  * 1,000 sessions that block for a millisecond an event on a pool of 16, and one
@@ -28,7 +29,7 @@ enum { CONNS = 64, THREADS = 32, MS = 2000, BYTES_MAX = 4096 };
 static const struct bench_case *bench;
 static char dir[] = "/tmp/bench-exec-XXXXXX";
 static int listeners[MODEL_LISTENERS_MAX], n_listeners;
-static bool keep, is_evd;
+static bool keep, is_evd, has_frames;
 
 /* What one sends first and then, and how many frames or bytes answer that. */
 static struct {
@@ -145,7 +146,8 @@ serve(const char *design)
 	struct model_init init = {.design = design,
 		.n_listeners = n_listeners,
 		.n_threads = keep ? CONNS : THREADS,
-		.keep = keep};
+		.keep = keep,
+		.frames = has_frames};
 	pid_t pid;
 
 	listen_all();
@@ -176,7 +178,7 @@ learn(const char *alias, const char *event)
 		.payload = payload,
 		.payload_size = sizeof payload};
 
-	if (!is_evd) {
+	if (!has_frames) {
 		say.first_size = say.next_size = MODEL_REQUEST;
 		return;
 	}
@@ -218,7 +220,7 @@ fire(int poll_fd, struct client *c)
 
 	c->from = now_ns();
 	c->n = 0;
-	c->frames = first && is_evd ? 2 : 1;
+	c->frames = first && has_frames ? 2 : 1;
 	if (first) {
 		c->fd = dial(n_opened++);
 		check(!epoll_ctl(poll_fd, EPOLL_CTL_ADD, c->fd, &e), "epoll");
@@ -234,11 +236,11 @@ take_frame(struct client *c)
 {
 	size_t head, body;
 
-	if (!is_evd && c->n < MODEL_ANSWER)
+	if (!has_frames && c->n < MODEL_ANSWER)
 		return false;
-	if (is_evd && frame_take(c->in, c->n, BYTES_MAX, &head, &body))
+	if (has_frames && frame_take(c->in, c->n, BYTES_MAX, &head, &body))
 		return false;
-	body = is_evd ? head + body : MODEL_ANSWER;
+	body = has_frames ? head + body : MODEL_ANSWER;
 	if (body > c->n)
 		return false;
 	memmove(c->in, c->in + body, c->n - body);
@@ -448,7 +450,7 @@ time_echo(int poll_fd, uint64_t *random, double *n_naps)
 
 	for (int i = 0, k; i < TIMED;) {
 		if (echo.fd < 0 || !echo.frames) {
-			learn("echo", "call");
+			learn(MODEL_ALIAS, "call");
 			fire(poll_fd, &echo);
 		}
 		k = epoll_wait(poll_fd, events, CONNS, 5000);
@@ -480,13 +482,13 @@ run_block(const struct bench_case *c)
 	pid_t pid;
 
 	bench = c;
-	is_evd = true;
+	is_evd = has_frames = true;
 	n_listeners = 1;
 	check(mkdtemp(dir) != NULL, "mkdtemp");
 	configure("loop");
 	add_blockers();
 	pid = serve("loop");
-	learn("echo", "call");
+	learn(MODEL_ALIAS, "call");
 	time_echo(poll_fd, &random, &n); /* until it is up */
 	bench_row(c, "quiet_p99", time_echo(poll_fd, &random, &n), "us");
 	for (int i = 0; i < CONNS; i++) {
@@ -531,21 +533,22 @@ run_exec(const struct bench_case *c)
 
 	bench = c;
 	is_evd = strcmp(c->system, "evd") == 0;
+	has_frames = strcmp(c->system, "model") != 0;
 	snprintf(design, sizeof design, "%s", c->scenario + strlen("exec-"));
 	*strrchr(design, '-') = '\0';
 	n_listeners = c->scenario[strlen(c->scenario) - 1] - '0';
-	learn("echo", "call");
+	learn(MODEL_ALIAS, "call");
 	one(design, false);
 	one(design, true);
 }
 
-#define EXEC(design)                                         \
-	{"evd", "exec-" design "-1", run_exec, 0},           \
-		{"evd", "exec-" design "-2", run_exec, 0},   \
-		{"model", "exec-" design "-1", run_exec, 0}, \
-	{                                                    \
-		"model", "exec-" design "-2", run_exec, 0    \
+#define ONE(system, design)                              \
+	{system, "exec-" design "-1", run_exec, 0},      \
+	{                                                \
+		system, "exec-" design "-2", run_exec, 0 \
 	}
+#define EXEC(design) \
+	ONE("evd", design), ONE("model", design), ONE("model-frames", design)
 
 int
 main(int argc, char **argv)

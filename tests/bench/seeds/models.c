@@ -6,7 +6,11 @@
  *               condition variable of its own
  *   leader      threads take turns to accept; who has accepted makes another
  *               lead and serves the connection itself
- *   loop        one epoll loop */
+ *   loop        one epoll loop
+ *
+ * With `frames` they speak eventd's protocol and do no more than that: hello and
+ * call are taken apart, welcome and reply are put together, by the codecs of the
+ * daemon, and it is the client who closes. What that costs is the protocol's. */
 #include "models.h"
 
 #include <errno.h>
@@ -21,6 +25,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "envelope.h"
+#include "eventd.pb-c.h"
+#include "frame.h"
+#include "parts.h"
+
+enum { FRAMES_MAX = 4096 };
 enum { QUEUE_MAX = 4096, ACCEPTS = 8 };
 
 static const struct model_init *the;
@@ -61,17 +71,98 @@ take(void)
 	return fd;
 }
 
+/* ---- what is said ------------------------------------------------ */
+
+static size_t
+put_welcome(const struct part *part, uint8_t *out)
+{
+	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
+	Eventd__V1__Welcome welcome = EVENTD__V1__WELCOME__INIT;
+	Eventd__V1__Hello *hello =
+		eventd__v1__hello__unpack(NULL, part->size, part->data);
+	uint8_t body[256];
+	size_t head, size;
+
+	if (!hello)
+		abort();
+	welcome.version = hello->version;
+	eventd__v1__hello__free_unpacked(hello, NULL);
+	welcome.server = (char *)"eventd";
+	welcome.session = UINT64_C(1) << 32;
+	welcome.max_payload = welcome.max_frame = 1 << 20;
+	welcome.window_posts = 4096;
+	welcome.window_bytes = 4 << 20;
+	welcome.max_calls = 1024;
+	welcome.call_timeout_ms = 30000;
+	frame.welcome = &welcome;
+	size = eventd__v1__frame__pack(&frame, body);
+	head = varint_put(out, size);
+	memcpy(out + head, body, size);
+	return head + size;
+}
+
+static size_t
+put_reply(const struct part *part, uint8_t *out)
+{
+	struct envelope call, reply = {0};
+
+	if (envelope_decode(&call, part->data, part->size) ||
+		call.alias_size != strlen(MODEL_ALIAS) ||
+		memcmp(call.alias, MODEL_ALIAS, call.alias_size) != 0)
+		abort();
+	reply.re = call.call;
+	reply.payload = call.payload;
+	reply.payload_size = call.payload_size;
+	return envelope_encode_frame(&reply, out);
+}
+
+/* Clients send whole frames here, so no rest is kept. */
+static size_t
+answer_frames(const uint8_t *in, size_t size, uint8_t *out)
+{
+	size_t at = 0, n = 0, head, body;
+
+	while (!frame_take(in + at, size - at, FRAMES_MAX, &head, &body)) {
+		const uint8_t *p = in + at + head, *end = p + body;
+		struct part part;
+
+		while (!part_next(&p, end, &part))
+			n += part.field == FRAME_HELLO
+				     ? put_welcome(&part, out + n)
+				     : put_reply(&part, out + n);
+		at += head + body;
+	}
+	return n;
+}
+
+/* What recv() returned. */
+static ssize_t
+answer_once(int fd)
+{
+	uint8_t in[FRAMES_MAX], out[FRAMES_MAX];
+	ssize_t n = recv(fd, in, the->frames ? sizeof in : MODEL_REQUEST, 0);
+
+	if (n <= 0)
+		return n;
+	if (the->frames)
+		send(fd, out, answer_frames(in, (size_t)n, out), MSG_NOSIGNAL);
+	else
+		send(fd, answer, sizeof answer, MSG_NOSIGNAL);
+	return n;
+}
+
+/* The server closes after its answer. */
+static bool
+is_done(void)
+{
+	return !the->keep && !the->frames;
+}
+
 static void
 serve(int fd)
 {
-	char request[MODEL_REQUEST];
-
-	do {
-		if (recv(fd, request, sizeof request, 0) <= 0)
-			break;
-		if (send(fd, answer, sizeof answer, MSG_NOSIGNAL) < 0)
-			break;
-	} while (the->keep);
+	while (answer_once(fd) > 0 && !is_done())
+		;
 	close(fd);
 }
 
@@ -257,12 +348,19 @@ watch(int poll_fd, int fd, uint64_t data)
 		abort();
 }
 
+static void
+loop_serve(int fd)
+{
+	ssize_t n = answer_once(fd);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN) || (n > 0 && is_done()))
+		close(fd);
+}
+
 /* The request is mostly there already. */
 static void
 loop_accept(int poll_fd, int listener)
 {
-	char request[MODEL_REQUEST];
-
 	for (int i = 0; i < ACCEPTS; i++) {
 		int fd = accept4(
 			listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -270,26 +368,12 @@ loop_accept(int poll_fd, int listener)
 
 		if (fd < 0)
 			return;
-		n = the->keep ? -1 : recv(fd, request, sizeof request, 0);
-		if (n > 0)
-			send(fd, answer, sizeof answer, MSG_NOSIGNAL);
-		if (n >= 0)
+		n = the->keep ? -1 : answer_once(fd);
+		if (n == 0 || (n > 0 && is_done()))
 			close(fd);
 		else
 			watch(poll_fd, fd, (uint64_t)fd + MODEL_LISTENERS_MAX);
 	}
-}
-
-static void
-loop_serve(int fd)
-{
-	char request[MODEL_REQUEST];
-	ssize_t n = recv(fd, request, sizeof request, 0);
-
-	if (n > 0)
-		send(fd, answer, sizeof answer, MSG_NOSIGNAL);
-	if (n == 0 || (n < 0 && errno != EAGAIN) || (n > 0 && !the->keep))
-		close(fd);
 }
 
 static void *

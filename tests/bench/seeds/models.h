@@ -5,11 +5,14 @@
 
 enum { MODEL_REQUEST = 32, MODEL_ANSWER = 64, MODEL_LISTENERS_MAX = 2 };
 
+#define MODEL_ALIAS "echo" /* that frames are for */
+
 struct model_init {
 	const char *design; /* worker, threadpool, leader, loop */
 	int listeners[MODEL_LISTENERS_MAX];
 	int n_listeners, n_threads;
-	bool keep; /* connections are kept open */
+	bool keep;   /* connections are kept open */
+	bool frames; /* it speaks eventd's protocol */
 };
 
 /* Never returns. */
