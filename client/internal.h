@@ -246,7 +246,17 @@ void evd__io_reset(struct evd *c); /* for a new connection */
  * Returns the place, NULL if the queue is full or there is no memory. */
 uint8_t *evd__out_room(struct evd *c, size_t size, bool force);
 /* The same, inside a frame that gathers envelopes. */
-uint8_t *evd__out_gather(struct evd *c, size_t size, bool force);
+uint8_t *evd__out_gather_any(struct evd *c, size_t size, bool force);
+static inline uint8_t *
+evd__out_gather(struct evd *c, size_t size, bool force)
+{
+	struct outbuf *out = &c->out;
+
+	if (LIKELY(out->open && out->size - out->tail >= size + 2 &&
+		    out->tail - out->frame - 2 + size <= OUT_FRAME_MAX))
+		return out->data + out->tail;
+	return evd__out_gather_any(c, size, force);
+}
 void evd__out_close(struct evd *c); /* end the frame that gathers */
 static inline size_t
 evd__out_pending(const struct evd *c)

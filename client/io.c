@@ -133,7 +133,7 @@ evd__out_room(struct evd *c, size_t size, bool force)
 }
 
 uint8_t *
-evd__out_gather(struct evd *c, size_t size, bool force)
+evd__out_gather_any(struct evd *c, size_t size, bool force)
 {
 	struct outbuf *out = &c->out;
 

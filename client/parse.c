@@ -120,7 +120,7 @@ on_part(struct evd *c, struct evd_event *ev, const struct part *part)
 
 /* Set the cursor to the next whole frame; false if there is none. */
 static bool
-next_frame(struct evd *c)
+next_frame_any(struct evd *c)
 {
 	struct inbuf *in = &c->in;
 	size_t head, body, max = HELLO_FRAME_MAX;
@@ -149,6 +149,23 @@ next_frame(struct evd *c)
 	}
 	in->cursor = in->head + head;
 	in->frame_end = in->cursor + body;
+	in->want = 0;
+	return true;
+}
+
+static inline bool
+next_frame(struct evd *c)
+{
+	struct inbuf *in = &c->in;
+	const uint8_t *p = in->data + in->frame_end;
+	size_t left = in->tail - in->frame_end;
+
+	/* mostly a short one that is whole */
+	if (UNLIKELY(left < 2 || *p >= 0x80 || *p >= left))
+		return next_frame_any(c);
+	in->head = in->frame_end;
+	in->cursor = in->head + 1;
+	in->frame_end = in->cursor + *p;
 	in->want = 0;
 	return true;
 }

@@ -533,43 +533,76 @@ envelope_encode_frame(const struct envelope *e, uint8_t *out)
 	return (size_t)(p - out) + envelope_encode(e, p);
 }
 
-/* One whose lengths take more than a byte. */
-__attribute__((noinline)) static size_t
-plain_encode_large(const struct plain_delivery *d, uint8_t *out)
+static struct envelope
+plain_as_any(const struct plain_envelope *e)
 {
-	struct envelope e = {
-		.to = d->to,
-		.event = d->event,
-		.event_size = d->event_size,
-		.payload = d->payload,
-		.payload_size = d->payload_size,
-		.id = d->id,
-		.from = d->from,
+	return (struct envelope){
+		.to = e->to,
+		.seq = e->seq,
+		.event = e->event,
+		.event_size = e->event_size,
+		.payload = e->payload,
+		.payload_size = e->payload_size,
+		.id = e->id,
+		.from = e->from,
 	};
+}
 
-	return envelope_encode_frame(&e, out);
+/* Those whose lengths take more than a byte. */
+__attribute__((noinline)) static size_t
+plain_encode_large(const struct plain_envelope *plain, bool frame, uint8_t *out)
+{
+	struct envelope e = plain_as_any(plain);
+
+	return frame ? envelope_encode_frame(&e, out)
+		     : envelope_encode_part(&e, out);
+}
+
+/* Its length may take one byte. */
+static inline bool
+plain_is_small(const struct plain_envelope *e)
+{
+	return (size_t)e->payload_size + e->event_size < 0x80;
+}
+
+static inline uint8_t *
+plain_put(uint8_t *p, const struct plain_envelope *e)
+{
+	p = put_number(p, F_TO, e->to);
+	p = put_bytes(p, F_EVENT, e->event, e->event_size);
+	p = put_bytes(p, F_PAYLOAD, e->payload, e->payload_size);
+	p = put_number(p, F_SEQ, e->seq);
+	p = put_number(p, F_ID, e->id);
+	return put_number(p, F_FROM, e->from);
 }
 
 size_t
-plain_encode_frame(const struct plain_delivery *d, uint8_t *out)
+plain_encode_part(const struct plain_envelope *e, uint8_t *out)
 {
-	uint8_t *p = out + 3; /* lengths of a byte each, as it turns out */
-	size_t size;
+	size_t size = 0x80;
 
-	if (d->payload_size >= 0x60 || d->event_size >= 0x40)
-		return plain_encode_large(d, out);
-	p = put_number(p, F_TO, d->to);
-	p = put_bytes(p, F_EVENT, d->event, d->event_size);
-	p = put_bytes(p, F_PAYLOAD, d->payload, d->payload_size);
-	p = put_number(p, F_ID, d->id);
-	p = put_number(p, F_FROM, d->from);
-	size = (size_t)(p - out);
-	if (size - 1 >= 0x80)
-		return plain_encode_large(d, out);
-	out[0] = (uint8_t)(size - 1);
+	if (plain_is_small(e))
+		size = (size_t)(plain_put(out + 2, e) - out) - 2;
+	if (size >= 0x80)
+		return plain_encode_large(e, false, out);
+	out[0] = FRAME_ENVELOPES_TAG;
+	out[1] = (uint8_t)size;
+	return size + 2;
+}
+
+size_t
+plain_encode_frame(const struct plain_envelope *e, uint8_t *out)
+{
+	size_t size = 0x80;
+
+	if (plain_is_small(e))
+		size = (size_t)(plain_put(out + 3, e) - out) - 1;
+	if (size >= 0x80)
+		return plain_encode_large(e, true, out);
+	out[0] = (uint8_t)size;
 	out[1] = FRAME_ENVELOPES_TAG;
-	out[2] = (uint8_t)(size - 3);
-	return size;
+	out[2] = (uint8_t)(size - 2);
+	return size + 1;
 }
 
 size_t

@@ -59,18 +59,19 @@ envelope_init(struct envelope *e)
 
 int envelope_decode(struct envelope *e, const uint8_t *data, size_t size);
 
-/* A delivery without what few have. */
-struct plain_delivery {
-	uint64_t to, id, from;
+/* An envelope of the fields that a plain post or delivery has. */
+struct plain_envelope {
+	uint64_t to, seq, id, from;
 	const char *event;
 	const void *payload;
 	uint32_t payload_size;
 	uint8_t event_size;
 };
-/* Its whole frame, as envelope_encode_frame() has it; @out has room for
- * PLAIN_ROOM bytes beside event and payload. */
+/* As envelope_encode_part() and envelope_encode_frame() have it; @out has room
+ * for PLAIN_ROOM bytes beside event and payload. */
 enum { PLAIN_ROOM = 80 };
-size_t plain_encode_frame(const struct plain_delivery *d, uint8_t *out);
+size_t plain_encode_part(const struct plain_envelope *e, uint8_t *out);
+size_t plain_encode_frame(const struct plain_envelope *e, uint8_t *out);
 
 /* Bytes that envelope_encode() needs at most. */
 size_t envelope_bound(const struct envelope *e);

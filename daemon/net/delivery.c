@@ -47,7 +47,7 @@ write_plain(struct binding *b, const struct msg *m)
 	if (!out)
 		return;
 	conn_wrote(c, plain_encode_frame(
-			      &(struct plain_delivery){
+			      &(struct plain_envelope){
 				      .to = b->number,
 				      .id = m->id,
 				      .from = m->from,

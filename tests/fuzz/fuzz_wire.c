@@ -48,6 +48,7 @@ check_plain(const struct envelope *e)
 {
 	struct envelope same = {
 		.to = e->to,
+		.seq = e->seq,
 		.id = e->id,
 		.from = e->from,
 		.event = e->event,
@@ -55,8 +56,9 @@ check_plain(const struct envelope *e)
 		.payload = e->payload,
 		.payload_size = e->payload_size,
 	};
-	struct plain_delivery d = {
+	struct plain_envelope plain = {
 		.to = e->to,
+		.seq = e->seq,
 		.id = e->id,
 		.from = e->from,
 		.event = e->event,
@@ -69,8 +71,11 @@ check_plain(const struct envelope *e)
 	size_t n;
 
 	MUST(ours && theirs);
-	n = plain_encode_frame(&d, ours);
+	n = plain_encode_frame(&plain, ours);
 	MUST(n <= room && n == envelope_encode_frame(&same, theirs));
+	MUST(!memcmp(ours, theirs, n));
+	n = plain_encode_part(&plain, ours);
+	MUST(n == envelope_encode_part(&same, theirs));
 	MUST(!memcmp(ours, theirs, n));
 	free(ours);
 	free(theirs);

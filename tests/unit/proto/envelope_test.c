@@ -153,7 +153,7 @@ test_random_envelopes_are_the_same_both_ways(void **state)
 	}
 }
 
-/* The short way of plain deliveries: protobuf-c's bytes, too. */
+/* The short way of plain posts and deliveries: protobuf-c's bytes, too. */
 static void
 test_plain_frames_are_the_same(void **state)
 {
@@ -166,34 +166,38 @@ test_plain_frames_are_the_same(void **state)
 		Eventd__V1__Frame theirs = EVENTD__V1__FRAME__INIT;
 		Eventd__V1__Envelope plain = EVENTD__V1__ENVELOPE__INIT;
 		Eventd__V1__Envelope *one = &plain;
+		struct plain_envelope e;
 		uint64_t length;
 		size_t n, head;
 
 		sample_fill(&s);
 		plain.to = s.pb.to;
+		plain.seq = s.pb.seq;
 		plain.id = s.pb.id;
 		plain.from = s.pb.from;
 		plain.event = s.pb.event;
 		plain.payload = s.pb.payload;
 		theirs.n_envelopes = 1;
 		theirs.envelopes = &one;
-		n = plain_encode_frame(
-			&(struct plain_delivery){
-				.to = plain.to,
-				.id = plain.id,
-				.from = plain.from,
-				.event = plain.event,
-				.event_size = (uint8_t)strlen(plain.event),
-				.payload = plain.payload.data,
-				.payload_size = (uint32_t)plain.payload.len,
-			},
-			frame);
-		assert_true(n <= PLAIN_ROOM + strlen(plain.event) +
-					 plain.payload.len);
+		e = (struct plain_envelope){
+			.to = plain.to,
+			.seq = plain.seq,
+			.id = plain.id,
+			.from = plain.from,
+			.event = plain.event,
+			.event_size = (uint8_t)strlen(plain.event),
+			.payload = plain.payload.data,
+			.payload_size = (uint32_t)plain.payload.len,
+		};
+		n = plain_encode_frame(&e, frame);
+		assert_true(n <=
+			    PLAIN_ROOM + (size_t)e.event_size + e.payload_size);
 		head = varint_get(frame, frame + n, &length);
 		assert_int_equal(head + length, n);
 		assert_int_equal(length, eventd__v1__frame__pack(&theirs, pb));
 		assert_memory_equal(frame + head, pb, length);
+		assert_int_equal(plain_encode_part(&e, frame), length);
+		assert_memory_equal(frame, pb, length);
 	}
 }
 
