@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "memfd.h"
 #include "status.h"
 
 /* ---- asking ---- */
@@ -72,15 +73,23 @@ evd__call_send(struct evd *c, const struct message *m,
 
 	if (!r)
 		r = evd__room_wait(c,
-			m->size + ENVELOPE_ROOM + EVD_HEADERS_MAX + OUT_WRITE,
+			(evd__memfd_wants(c, m) ? 0 : m->size) + ENVELOPE_ROOM +
+				EVD_HEADERS_MAX + OUT_WRITE,
 			deadline);
 	if (!r)
 		r = call_encode(c, m, opt, &e);
+	if (!r && e.memfd_size) {
+		r = evd__memfd_stage(c, m, deadline);
+		if (r)
+			free((void *)(uintptr_t)e.headers);
+	}
 	if (r)
 		return r;
 	slot = slots_add(&c->calls, (uint32_t)c->max_calls);
 	if (!slot) {
 		free((void *)(uintptr_t)e.headers);
+		if (e.memfd_size)
+			evd__memfd_unstage(c);
 		return evd__fail(c, EVD_STATUS_FULL,
 			"%" PRIu32 " calls are outstanding: the daemon's limit "
 			"is %" PRIu64,
@@ -138,7 +147,7 @@ evd_call_opt(struct evd *c, const char *alias, const char *event,
 	struct evd_event **reply)
 {
 	struct evd_call_options o;
-	struct message m = {alias, 0, event, data, size};
+	struct message m = {alias, 0, event, data, size, 0};
 	int r;
 
 	EVD_CHECK(c);
@@ -154,7 +163,7 @@ evd_call_start_opt(struct evd *c, const char *alias, const char *event,
 	const void *data, size_t size, const struct evd_call_options *opt)
 {
 	struct evd_call_options o;
-	struct message m = {alias, 0, event, data, size};
+	struct message m = {alias, 0, event, data, size, 0};
 	int r;
 
 	EVD_CHECK(c);
@@ -170,7 +179,7 @@ int
 evd_call(struct evd *c, const char *alias, const char *event, const void *data,
 	size_t size, int timeout_ms, struct evd_event **reply)
 {
-	struct message m = {alias, 0, event, data, size};
+	struct message m = {alias, 0, event, data, size, 0};
 
 	EVD_CHECK(c);
 	if (!alias)
@@ -184,7 +193,7 @@ int
 evd_call_id(struct evd *c, uint64_t id, const char *event, const void *data,
 	size_t size, int timeout_ms, struct evd_event **reply)
 {
-	struct message m = {NULL, id, event, data, size};
+	struct message m = {NULL, id, event, data, size, 0};
 
 	return call(c, &m, &(struct evd_call_options){.timeout_ms = timeout_ms},
 		reply);
@@ -194,7 +203,7 @@ int64_t
 evd_call_start(struct evd *c, const char *alias, const char *event,
 	const void *data, size_t size, int timeout_ms)
 {
-	struct message m = {alias, 0, event, data, size};
+	struct message m = {alias, 0, event, data, size, 0};
 
 	EVD_CHECK(c);
 	if (!alias)
@@ -208,7 +217,7 @@ int64_t
 evd_call_start_id(struct evd *c, uint64_t id, const char *event,
 	const void *data, size_t size, int timeout_ms)
 {
-	struct message m = {NULL, id, event, data, size};
+	struct message m = {NULL, id, event, data, size, 0};
 
 	EVD_CHECK(c);
 	return evd__call_send(c, &m,

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "internal.h"
+#include "memfd.h"
 #include "parts.h"
 #include "status.h"
 
@@ -83,6 +84,8 @@ static int
 conn_open(struct evd *c, int64_t deadline)
 {
 	Eventd__V1__Hello hello = EVENTD__V1__HELLO__INIT;
+	char memfd[] = FEATURE_MEMFD;
+	char *features[] = {memfd};
 	int r = open_socket(c, deadline);
 
 	if (r)
@@ -95,6 +98,10 @@ conn_open(struct evd *c, int64_t deadline)
 			    : evd__now_ns() + (int64_t)HELLO_MS * 1000000;
 	hello.version = EVD_PROTOCOL_VERSION;
 	hello.name = c->name;
+	if (c->mem) {
+		hello.features = features;
+		hello.n_features = 1;
+	}
 	r = evd__out_message(c, FRAME_HELLO, &hello.base, true);
 	if (r) {
 		close(c->fd);
@@ -243,6 +250,7 @@ take_welcome(struct evd *c, const Eventd__V1__Welcome *w)
 	c->max_calls = w->max_calls && w->max_calls < CALLS_MAX ? w->max_calls
 								: CALLS_MAX;
 	c->call_timeout_ms = w->call_timeout_ms;
+	evd__memfd_welcome(c, w);
 	evd__text_copy(
 		c->server, sizeof(c->server), w->server, strlen(w->server));
 	return evd__window_open(c, w->window_posts, w->window_bytes);

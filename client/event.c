@@ -25,7 +25,14 @@ copy_size(const struct evd_event *ev)
 {
 	return sizeof(*ev) + strlen(evd_event_name(ev)) + 1 +
 	       strlen(evd_event_alias(ev)) + 1 + strlen(evd_event_text(ev)) +
-	       1 + ev->e.payload_size + ev->e.headers_size + 1;
+	       1 + (ev->map ? 0 : ev->e.payload_size) + ev->e.headers_size + 1;
+}
+
+/* Bytes that it counts for in the queue. */
+static size_t
+queue_size(const struct evd_event *ev)
+{
+	return copy_size(ev) + evd__map_size(ev->map);
 }
 
 static char *
@@ -62,8 +69,11 @@ evd__event_copy(const struct evd_event *ev)
 	copy->name_z = copy_string(&at, evd_event_name(ev));
 	copy->alias_z = copy_string(&at, evd_event_alias(ev));
 	copy->text_z = copy_string(&at, evd_event_text(ev));
-	copy->e.payload =
-		(uint8_t *)copy_bytes(&at, ev->e.payload, ev->e.payload_size);
+	if (evd__map_ref(ev->map))
+		copy->e.payload = ev->e.payload;
+	else
+		copy->e.payload = (uint8_t *)copy_bytes(
+			&at, ev->e.payload, ev->e.payload_size);
 	copy->e.headers =
 		(uint8_t *)copy_bytes(&at, ev->e.headers, ev->e.headers_size);
 	*at = '\0';
@@ -83,11 +93,19 @@ evd_event_dup(const struct evd_event *event)
 	return evd__event_copy(event);
 }
 
+/* One that is no borrowed one. */
+static void
+drop(struct evd_event *ev)
+{
+	evd__map_unref(ev->map);
+	free(ev);
+}
+
 struct evd_event *
 evd_event_free(struct evd_event *event)
 {
 	if (event && !event->owner && !event->queued)
-		free(event);
+		drop(event);
 	return NULL;
 }
 
@@ -96,7 +114,7 @@ evd_event_free(struct evd_event *event)
 bool
 evd__event_queue(struct evd *c, const struct evd_event *ev, bool force)
 {
-	size_t size = copy_size(ev);
+	size_t size = queue_size(ev);
 	struct evd_event *copy;
 
 	if (!force &&
@@ -140,7 +158,7 @@ queue_push_front(struct evd *c, struct evd_event *ev)
 	if (!c->first)
 		c->tail = ev;
 	c->first = ev;
-	c->queued += copy_size(ev);
+	c->queued += queue_size(ev);
 }
 
 static struct evd_event *
@@ -149,7 +167,7 @@ queue_pop(struct evd *c)
 	struct evd_event *ev = c->first;
 
 	c->first = ev->next;
-	c->queued -= copy_size(ev);
+	c->queued -= queue_size(ev);
 	return ev;
 }
 
@@ -157,10 +175,12 @@ void
 evd__events_clear(struct evd *c)
 {
 	if (c->given && c->given != &c->cur)
-		free(c->given);
+		drop(c->given);
+	if (c->given == &c->cur || c->ready)
+		c->cur.map = evd__map_unref(c->cur.map);
 	c->given = NULL;
 	while (c->first)
-		free(queue_pop(c));
+		drop(queue_pop(c));
 	c->ready = false;
 }
 
@@ -200,7 +220,9 @@ evd__event_release(struct evd *c)
 	} else {
 		finish(c, ev);
 		if (ev != &c->cur)
-			free(ev);
+			drop(ev);
+		else if (UNLIKELY(ev->map))
+			ev->map = evd__map_unref(ev->map);
 	}
 	if (c->in.retired && !c->ready) {
 		free(c->in.retired);

@@ -180,7 +180,7 @@ evd_gather(struct evd *c, const char *const *aliases, size_t n,
 	const char *event, const void *data, size_t size,
 	const struct evd_call_options *opt, struct evd_answers **out)
 {
-	struct message m = {NULL, 0, event, data, size};
+	struct message m = {NULL, 0, event, data, size, 0};
 	struct evd_call_options o;
 	struct evd_answers *a;
 	int r;

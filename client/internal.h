@@ -5,6 +5,7 @@
  *   handle   settings, errors            conn     connect, greet, lose, again
  *   io       the two buffers, waiting    parse    frames to events
  *   event    events and their queue      post     posts and their window
+ *   memfd    payloads that are descriptors
  *   call     calls, both ways            bind     bindings and settling
  *   request  requests and their answers  look     lists, status, timers
  */
@@ -47,6 +48,9 @@ enum conn_state {
 	CONN_READY,
 };
 
+struct map; /* of a memfd, counted: memfd.c */
+struct memfds;
+
 struct evd_event {
 	struct evd_event *next; /* in the queue */
 	struct evd *owner;      /* borrowed: the handle; NULL: a copy */
@@ -65,6 +69,7 @@ struct evd_event {
 	const char *text; /* not NUL-terminated */
 	size_t text_size;
 	const char *name_z, *alias_z, *text_z; /* NUL-terminated once asked */
+	struct map *map; /* a reference: its payload is there; NULL */
 };
 
 struct outbuf {
@@ -162,6 +167,7 @@ struct evd {
 	struct ref *refs; /* id is index + 1 */
 	size_t n_refs, refs_size;
 
+	struct memfds *mem;      /* NULL: without evd_set_memfd() */
 	struct evd_event cur;    /* in place */
 	struct evd_event *given; /* what evd_next() gave: &cur, a node, NULL */
 	int64_t given_deadline_ns; /* of its caller; INT64_MAX: none */
@@ -289,6 +295,11 @@ bool evd__parse(struct evd *c, struct evd_event *ev);
 /* Walk all that was read, queueing the events. */
 void evd__pump(struct evd *c);
 
+/* ---- memfd ---- */
+struct map *evd__map_ref(struct map *map);   /* NULL: nothing */
+struct map *evd__map_unref(struct map *map); /* returns NULL */
+size_t evd__map_size(const struct map *map);
+
 /* ---- event ---- */
 void evd__event_init(struct evd *c, struct evd_event *ev, int type);
 struct evd_event *evd__event_copy(const struct evd_event *ev);
@@ -337,9 +348,12 @@ struct message {
 	const char *event;
 	const void *data;
 	size_t size;
+	int memfd; /* @size bytes are in this descriptor - 1; 0: in @data */
 };
 int evd__message_check(
 	struct evd *c, const struct message *m, struct envelope *e);
+/* A payload of @size is over a limit: says which. */
+int evd__size_failed(struct evd *c, size_t size);
 int evd__alias_check(struct evd *c, const char *alias);
 int evd__event_check(struct evd *c, const char *event);
 /* Headers as encoded fields into @e, which the caller frees. */

@@ -9,6 +9,7 @@
 
 #include "frame.h"
 #include "internal.h"
+#include "memfd.h"
 #include "parts.h"
 #include "status.h"
 
@@ -37,6 +38,7 @@ evd__io_deinit(struct evd *c)
 	free(c->out.data);
 	free(c->in.data);
 	free(c->in.retired);
+	evd__memfd_free(c);
 }
 
 /* Does the event that was given out, or will be, lie in the read buffer? */
@@ -51,6 +53,7 @@ evd__io_reset(struct evd *c)
 {
 	struct inbuf *in = &c->in;
 
+	evd__memfd_reset(c);
 	c->out.head = c->out.tail = 0;
 	c->out.open = false;
 	c->out.mark = OUT_WRITE;
@@ -155,6 +158,8 @@ evd__out_envelope(struct evd *c, const struct envelope *e, bool force)
 	size_t room = envelope_bound(e) + 16;
 	uint8_t *p;
 
+	if (UNLIKELY(e->memfd_size))
+		return evd__memfd_put(c, e);
 	if (UNLIKELY(room > OUT_FRAME_MAX)) {
 		p = evd__out_room(c, room, force);
 		if (!p)
@@ -213,9 +218,14 @@ evd__write(struct evd *c)
 		return;
 	evd__out_close(c);
 	while (out->head < out->tail) {
-		ssize_t n = send(c->fd, out->data + out->head,
-			out->tail - out->head, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t n;
 
+		if (UNLIKELY(c->mem && c->mem->fd >= 0))
+			n = evd__memfd_write(c);
+		else
+			n = send(c->fd, out->data + out->head,
+				out->tail - out->head,
+				MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == ENOBUFS)) {
@@ -308,7 +318,14 @@ read_flags(struct evd *c, int flags)
 	}
 	if (c->write_dead)
 		flags = MSG_DONTWAIT; /* only what is left */
-	n = recv(c->fd, in->data + in->tail, in->size - in->tail, flags);
+	if (UNLIKELY(c->mem)) {
+		struct iovec part = {in->data + in->tail, in->size - in->tail};
+
+		n = passed_receive(c->fd, &part, 1, flags, &c->mem->in);
+	} else {
+		n = recv(
+			c->fd, in->data + in->tail, in->size - in->tail, flags);
+	}
 	if (n > 0) {
 		in->tail += (size_t)n;
 		return 1;

@@ -77,6 +77,8 @@ delay_prepare(struct evd *c, const struct message *m,
 		r = evd__ready(c, evd__deadline(c, 0));
 	if (!r)
 		r = evd__message_check(c, m, &e);
+	if (!r && m->size > c->max_payload)
+		r = evd__size_failed(c, m->size);
 	if (r)
 		return r;
 	eventd__v1__request__init(&d->request);
@@ -108,7 +110,7 @@ int64_t
 evd_delay_opt(struct evd *c, const char *alias, const char *event,
 	const void *data, size_t size, const struct evd_delay_options *opt)
 {
-	struct message m = {alias, 0, event, data, size};
+	struct message m = {alias, 0, event, data, size, 0};
 	struct response *response;
 	struct delay d;
 	uint64_t timer;
@@ -134,7 +136,7 @@ int64_t
 evd_delay_start(struct evd *c, const char *alias, const char *event,
 	const void *data, size_t size, const struct evd_delay_options *opt)
 {
-	struct message m = {alias, 0, event, data, size};
+	struct message m = {alias, 0, event, data, size, 0};
 	struct delay d;
 	int64_t r;
 

@@ -4,6 +4,7 @@
 
 #include "frame.h"
 #include "internal.h"
+#include "memfd.h"
 #include "parts.h"
 #include "status.h"
 
@@ -24,9 +25,14 @@ on_envelope(struct evd *c, struct evd_event *ev, const struct part *part)
 
 	/* the fields that copies look at; the rest stays as it was */
 	ev->text_size = 0;
+	ev->map = NULL;
 	if (envelope_decode(&ev->e, part->data, part->size))
 		return PARSED_BROKEN;
+	if (UNLIKELY(ev->e.memfd_size) && !evd__memfd_take(c, ev))
+		return PARSED_BROKEN;
 	told = ev->e.re ? evd__on_reply(c, ev) : evd__on_delivery(c, ev);
+	if (UNLIKELY(!told && ev->map))
+		ev->map = evd__map_unref(ev->map);
 	return told ? PARSED_EVENT : PARSED_NONE;
 }
 
@@ -129,6 +135,10 @@ next_frame_any(struct evd *c)
 	in->head = in->frame_end;
 	if (in->head == in->tail) {
 		in->want = 0;
+		if (UNLIKELY(c->mem && c->mem->in.n))
+			evd__lost(c, EVD_STATUS_PROTOCOL,
+				"the daemon sent a descriptor and no event "
+				"that tells of it");
 		return false;
 	}
 	if (c->state != CONN_HELLO)
@@ -239,6 +249,8 @@ evd__pump(struct evd *c)
 
 		if (evd__parse(c, &ev)) {
 			queue(c, &ev);
+			if (ev.type == EVD_DELIVERY)
+				evd__map_unref(ev.map);
 			continue;
 		}
 		if (c->first == first)

@@ -7,6 +7,7 @@
 
 #include "headers.h"
 #include "internal.h"
+#include "memfd.h"
 #include "parts.h"
 #include "status.h"
 #include "wire.h"
@@ -221,8 +222,8 @@ evd__event_check(struct evd *c, const char *event)
 	return 0;
 }
 
-static int
-size_failed(struct evd *c, size_t size)
+int
+evd__size_failed(struct evd *c, size_t size)
 {
 	if (size > c->max_payload)
 		return evd__fail(c, EVD_STATUS_TOO_LARGE,
@@ -271,14 +272,18 @@ evd__message_check(struct evd *c, const struct message *m, struct envelope *e)
 	}
 	if (UNLIKELY(r))
 		return r;
+	e->event = m->event;
+	e->event_size = (uint8_t)n;
+	if (UNLIKELY(m->size > MEMFD_MIN) && evd__memfd_wants(c, m)) {
+		e->memfd_size = (uint32_t)m->size;
+		return 0;
+	}
 	if (UNLIKELY(m->size > c->max_payload ||
 		     m->size + MESSAGE_ROOM > c->max_queued))
-		return size_failed(c, m->size);
+		return evd__size_failed(c, m->size);
 	if (UNLIKELY(!m->data && m->size))
 		return evd__fail(c, EVD_STATUS_INVALID,
 			"a payload of %zu bytes, but no data", m->size);
-	e->event = m->event;
-	e->event_size = (uint8_t)n;
 	e->payload = m->data;
 	e->payload_size = (uint32_t)m->size;
 	return 0;
@@ -368,7 +373,7 @@ window_failed(struct evd *c, int status)
 
 /* Wait for a connection, the window, and room in the buffer. */
 static int
-post_wait(struct evd *c, size_t size)
+post_wait(struct evd *c, size_t size, bool by_bytes)
 {
 	int64_t deadline = evd__deadline(c, 0);
 	uint32_t epoch = c->epoch;
@@ -376,8 +381,8 @@ post_wait(struct evd *c, size_t size)
 
 	if (r)
 		return r;
-	if (size > c->max_payload)
-		return size_failed(c, size);
+	if (by_bytes && size > c->max_payload)
+		return evd__size_failed(c, size);
 	while (!window_has_room(&c->win, size)) {
 		evd__pump(c); /* the answer may have been read already */
 		if (c->state == CONN_READY && window_has_room(&c->win, size))
@@ -395,7 +400,8 @@ post_wait(struct evd *c, size_t size)
 	}
 	if (c->epoch != epoch && c->state != CONN_READY)
 		return evd__fail(c, EVD_STATUS_LOST, "the connection was lost");
-	return evd__room_wait(c, size + MESSAGE_ROOM, deadline);
+	return evd__room_wait(
+		c, (by_bytes ? size : 0) + MESSAGE_ROOM, deadline);
 }
 
 /* Enough is gathered: write it, and do not gather without end. */
@@ -429,7 +435,7 @@ post(struct evd *c, const struct message *m, struct envelope *e,
 
 	if (UNLIKELY(c->state != CONN_READY || !window_has_room(w, m->size) ||
 		     evd__out_pending(c) + m->size > c->max_queued / 2)) {
-		int r = post_wait(c, m->size);
+		int r = post_wait(c, m->size, !e->memfd_size);
 
 		if (r)
 			return r;
@@ -438,10 +444,16 @@ post(struct evd *c, const struct message *m, struct envelope *e,
 			target_by_id(c, m->id, e);
 		}
 	}
+	if (UNLIKELY(e->memfd_size)) {
+		int r = evd__memfd_stage(c, m, evd__deadline(c, 0));
+
+		if (r)
+			return r;
+	}
 	e->seq = w->next;
 	if (UNLIKELY(evd__out_envelope(c, e, false)))
 		return evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
-	*window_entry(w, e->seq) = e->payload_size | (notify & ~POST_SYNC);
+	*window_entry(w, e->seq) = (uint32_t)m->size | (notify & ~POST_SYNC);
 	if (UNLIKELY(notify & POST_SYNC))
 		c->sync.post = e->seq;
 	w->next++;
@@ -471,7 +483,7 @@ int
 evd_post(struct evd *c, const char *alias, const char *event, const void *data,
 	size_t size)
 {
-	struct message m = {alias, 0, event, data, size};
+	struct message m = {alias, 0, event, data, size, 0};
 	struct envelope e;
 	int64_t r;
 
@@ -529,7 +541,7 @@ int
 evd_post_id(struct evd *c, uint64_t id, const char *event, const void *data,
 	size_t size)
 {
-	struct message m = {NULL, id, event, data, size};
+	struct message m = {NULL, id, event, data, size, 0};
 	struct envelope e;
 	int64_t r;
 
@@ -602,20 +614,27 @@ post_with(struct evd *c, const struct message *m,
 }
 
 int64_t
-evd_post_opt(struct evd *c, const char *alias, const char *event,
-	const void *data, size_t size, const struct evd_post_options *opt)
+evd__post_message(struct evd *c, const struct message *what,
+	const struct evd_post_options *opt)
 {
 	struct evd_post_options o;
-	struct message m = {alias, 0, event, data, size};
-	int r;
+	struct message m = *what;
+	int r = options_take(c, opt, &o);
 
-	EVD_CHECK(c);
-	r = options_take(c, opt, &o);
 	if (r)
 		return r;
 	m.id = o.id;
 	return post_with(
 		c, &m, &o, o.flags & EVD_POST_NOTIFY ? POST_NOTIFY : 0);
+}
+
+int64_t
+evd_post_opt(struct evd *c, const char *alias, const char *event,
+	const void *data, size_t size, const struct evd_post_options *opt)
+{
+	EVD_CHECK(c);
+	return evd__post_message(
+		c, &(struct message){alias, 0, event, data, size, 0}, opt);
 }
 
 int64_t
@@ -637,7 +656,7 @@ evd_post_wait(struct evd *c, const char *alias, const char *event,
 	const void *data, size_t size, const struct evd_post_options *opt)
 {
 	struct evd_post_options o;
-	struct message m = {alias, 0, event, data, size};
+	struct message m = {alias, 0, event, data, size, 0};
 	int64_t deadline, r;
 
 	EVD_CHECK(c);

@@ -19,6 +19,7 @@
 #include "ordering.h"
 #include "policy/policy.h"
 #include "proto/envelope.h"
+#include "proto/passing.h"
 
 enum { FILES_MAX = 1 << 20 };
 
@@ -112,6 +113,7 @@ static const struct config_key daemon_keys[] = {
 	COUNT("MaxCalls", limits.max_calls, 1, 10000000),
 	COUNT("MaxWatches", limits.max_watches, 1, 10000000),
 	SIZE("MaxPayload", limits.max_payload, 1024, 256 << 20),
+	SIZE("MaxMemfd", max_memfd, 0, MEMFD_MAX),
 	COUNT("DeadLetters", limits.dead_letters, 0, 20000),
 	SIZE("DeadLetterBytes", limits.dead_bytes, 0, UINT64_C(1) << 40),
 	SIZE("History", limits.history, 0, 256 << 20),
@@ -193,6 +195,7 @@ config_new(void)
 	c->log_level = 2;
 	c->max_connections = 10000;
 	c->hello_timeout_ms = 10000;
+	c->max_memfd = 32 << 20;
 	c->window_posts = 16384;
 	c->window_bytes = 8 << 20;
 	c->stop_timeout_ms = 5000;

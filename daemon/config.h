@@ -47,6 +47,7 @@ struct config {
 	uint32_t log_level; /* row of config_log_levels */
 	uint32_t max_connections;
 	uint32_t hello_timeout_ms;
+	uint32_t max_memfd; /* bytes; 0: none are taken */
 	uint32_t window_posts;
 	uint64_t window_bytes;
 	uint32_t stop_timeout_ms;

@@ -530,6 +530,7 @@ server_set_up(struct daemon *d, const struct config *c)
 	d->server.max_calls = c->limits.max_calls;
 	d->server.policy = c->policy;
 	d->server.hello_timeout_ms = c->hello_timeout_ms;
+	d->server.max_memfd = c->max_memfd;
 }
 
 /* Their threads are made when sessions need them. */

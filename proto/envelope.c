@@ -30,6 +30,7 @@ enum field {
 	F_FORWARD = 21,
 	F_DUE_NS = 23,
 	F_LAST = F_DUE_NS,
+	F_MEMFD_SIZE = 120,
 };
 
 enum { FRAME_ENVELOPES_TAG = 1 << 3 | WIRE_BYTES };
@@ -114,6 +115,10 @@ set_number(struct envelope *e, uint32_t field, uint64_t value)
 	case F_FORWARD:
 		e->forward = value;
 		return 0;
+	case F_MEMFD_SIZE:
+		e->memfd_size =
+			value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+		return 0;
 	case F_ALIAS:
 	case F_EVENT:
 	case F_PAYLOAD:
@@ -161,6 +166,13 @@ add_header(struct envelope *e, const uint8_t *start, const struct wire_field *f)
 	return 0;
 }
 
+/* Of those that are no bytes. */
+static bool
+is_number(uint32_t field)
+{
+	return field <= F_LAST || field == F_MEMFD_SIZE;
+}
+
 static int
 set_bytes(struct envelope *e, const uint8_t *start, const struct wire_field *f)
 {
@@ -192,7 +204,7 @@ set_bytes(struct envelope *e, const uint8_t *start, const struct wire_field *f)
 		e->key_size = (uint32_t)f->size;
 		return 0;
 	default: /* numbers, or fields of a later version */
-		return f->field <= F_LAST ? ENVELOPE_E_MALFORMED : 0;
+		return is_number(f->field) ? ENVELOPE_E_MALFORMED : 0;
 	}
 }
 
@@ -209,7 +221,8 @@ decode_field(struct envelope *e, const uint8_t **p, const uint8_t *end)
 		return set_number(e, f.field, f.number);
 	if (f.type == WIRE_BYTES)
 		return set_bytes(e, start, &f);
-	return f.field <= F_LAST ? ENVELOPE_E_MALFORMED : 0;
+	return f.field <= F_LAST || is_number(f.field) ? ENVELOPE_E_MALFORMED
+						       : 0;
 }
 
 #define TAG(field, type) ((field) << 3 | (type))
@@ -378,14 +391,15 @@ put_far(uint8_t *p, const struct envelope *e)
 	}
 	p = put_far_number(p, F_DEADLINE_MS, e->deadline_ms);
 	p = put_far_number(p, F_FORWARD, e->forward);
-	return put_far_number(p, F_DUE_NS, e->due_ns);
+	p = put_far_number(p, F_DUE_NS, e->due_ns);
+	return put_far_number(p, F_MEMFD_SIZE, e->memfd_size);
 }
 
 static inline bool
 has_far(const struct envelope *e)
 {
 	return e->late_ns | e->priority | e->ttl_ms | e->key_size |
-	       e->deadline_ms | e->forward | e->due_ns;
+	       e->deadline_ms | e->forward | e->due_ns | e->memfd_size;
 }
 
 /* The fields that a plain post or delivery does not have. */
@@ -466,6 +480,7 @@ far_size(const struct envelope *e)
 	return far_number_size(e->late_ns) + far_number_size(e->priority) +
 	       far_number_size(e->ttl_ms) + far_number_size(e->deadline_ms) +
 	       far_number_size(e->forward) + far_number_size(e->due_ns) +
+	       far_number_size(e->memfd_size) +
 	       (key ? 2 + varint_size(key) + key : 0);
 }
 
@@ -603,6 +618,25 @@ plain_encode_frame(const struct plain_envelope *e, uint8_t *out)
 	out[1] = FRAME_ENVELOPES_TAG;
 	out[2] = (uint8_t)(size - 2);
 	return size + 1;
+}
+
+size_t
+envelope_encode_frame_head(const struct envelope *e, uint8_t *out)
+{
+	size_t size = envelope_size(e);
+	struct envelope rest = *e;
+	uint8_t *p = out;
+
+	rest.payload_size = 0;
+	p += varint_put(p, 1 + varint_size(size) + size);
+	*p++ = FRAME_ENVELOPES_TAG;
+	p += varint_put(p, size);
+	p += envelope_encode(&rest, p);
+	if (!e->payload_size)
+		return (size_t)(p - out);
+	*p++ = F_PAYLOAD << 3 | WIRE_BYTES;
+	p += varint_put(p, e->payload_size);
+	return (size_t)(p - out);
 }
 
 size_t

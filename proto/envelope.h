@@ -26,6 +26,7 @@ struct envelope {
 	uint32_t payload_size;
 	uint32_t headers_size;
 	uint32_t key_size;
+	uint32_t memfd_size; /* instead of a payload, see passing.h */
 	uint8_t priority;
 	bool rare; /* decoded: it has a field that few have, or did not know */
 	const char *alias, *event; /* not NUL-terminated */
@@ -85,6 +86,10 @@ size_t envelope_encode_part(const struct envelope *e, uint8_t *out);
 /* The same as a whole frame with this one envelope: length prefix, tag and
  * all. @out has envelope_bound() + 16 bytes. */
 size_t envelope_encode_frame(const struct envelope *e, uint8_t *out);
+
+/* The same without its payload, which is to follow right behind; @out has
+ * envelope_bound() - payload_size + 16 bytes. The payload is the last field. */
+size_t envelope_encode_frame_head(const struct envelope *e, uint8_t *out);
 
 /* A frame with one envelope to @to whose other fields @rest has, encoded: the
  * same event for many. @attempt is put in if it is not 0. @out has @rest_size +

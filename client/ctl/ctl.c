@@ -190,8 +190,19 @@ ctl_handle(struct ctl *ctl)
 	if (r < 0)
 		return ctl_usage(ctl, "%s", evd_last_error(ctl->evd));
 	evd_set_name(ctl->evd, "eventctl");
+	if (evd_set_memfd(ctl->evd, true))
+		return ctl_fail(ctl, EVD_STATUS_NO_MEMORY, "out of memory");
 	evd_set_timeout(ctl->evd, ctl->timeout_ms);
 	return 0;
+}
+
+uint64_t
+ctl_max_payload(const struct ctl *ctl)
+{
+	uint64_t bytes = evd_max_payload(ctl->evd);
+	uint64_t memfd = evd_max_memfd(ctl->evd);
+
+	return bytes > memfd ? bytes : memfd;
 }
 
 static int

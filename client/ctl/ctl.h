@@ -44,6 +44,9 @@ int ctl_connect(struct ctl *ctl);
 /* The handle, not connected: for options of its own before ctl_connect(). */
 int ctl_handle(struct ctl *ctl);
 
+/* Bytes of a post or call, however it travels; connected. */
+uint64_t ctl_max_payload(const struct ctl *ctl);
+
 /* Tell an error: "eventctl: VERB SUBJECT: TEXT", with JSON also an object
  * on stdout. Returns the exit code of @status. */
 __attribute__((format(printf, 3, 4))) int ctl_fail(

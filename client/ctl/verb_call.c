@@ -45,7 +45,7 @@ call(struct ctl *ctl, struct payload *payload, struct evd_call_options *opt)
 	char *data;
 	int r;
 
-	r = payload_read(payload, ctl, evd_max_payload(ctl->evd), &data, &size);
+	r = payload_read(payload, ctl, ctl_max_payload(ctl), &data, &size);
 	if (r)
 		return r;
 	opt->size = sizeof(*opt);

@@ -112,8 +112,7 @@ ask(struct gather *g, struct ctl *ctl)
 	char *data;
 	int r;
 
-	r = payload_read(
-		&g->payload, ctl, evd_max_payload(ctl->evd), &data, &size);
+	r = payload_read(&g->payload, ctl, ctl_max_payload(ctl), &data, &size);
 	if (r)
 		return r;
 	g->opt.size = sizeof(g->opt);

@@ -30,7 +30,7 @@ post_one(struct post *post, struct ctl *ctl)
 	int r;
 
 	r = payload_read(
-		&post->payload, ctl, evd_max_payload(ctl->evd), &data, &size);
+		&post->payload, ctl, ctl_max_payload(ctl), &data, &size);
 	if (r)
 		return r;
 	r = evd_post_wait(

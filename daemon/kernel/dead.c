@@ -113,7 +113,7 @@ copy_new(struct sched *s, const struct dead *d, const struct msg *m)
 	copy = msg_new(&s->pool, &(struct msg_init){.event = copy_event,
 					 .event_size = sizeof(copy_event) - 1,
 					 .event_static = true,
-					 .data = m->data,
+					 .data = msg_payload(m),
 					 .size = m->size,
 					 .headers = headers,
 					 .headers_size = (uint32_t)size});

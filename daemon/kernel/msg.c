@@ -74,15 +74,15 @@ put_event(struct msg *m, const struct msg_init *init, uint8_t *end)
 static bool
 event_is_own(const struct msg *m)
 {
-	const uint8_t *own = msg_headers(m) + m->headers_size;
+	const uint8_t *own = m->data + m->size + 1 + m->headers_size;
 
-	return m->event == (const char *)own;
+	return !(m->flags & MSG_SHARED) && m->event == (const char *)own;
 }
 
 struct msg_extra *
 msg_extra_at(const struct msg *m)
 {
-	const uint8_t *end = msg_headers(m) + m->headers_size;
+	const uint8_t *end = m->data + m->size + 1 + m->headers_size;
 
 	if (m->flags & MSG_SHARED)
 		return (struct msg_extra *)(uintptr_t)(m->data +
@@ -189,17 +189,166 @@ msg_free_rest(struct msg_pool *p, struct msg *m)
 	return NULL;
 }
 
+/* ---- bytes that are stored once ------------------------------------------ */
+
+static struct msg_body *
+body_new(const char *event, uint8_t event_size, uint32_t size)
+{
+	struct msg_body *body =
+		FAULT(msg_body_new)
+			? NULL
+			: malloc(sizeof(*body) + size + event_size + 1u);
+
+	if (!body)
+		return NULL;
+	*body = (struct msg_body){.size = size, .event_size = event_size};
+	atomic_init(&body->refs, 1);
+	body->payload = body->headers = body->bytes;
+	memcpy(body->bytes + size, event, event_size);
+	body->bytes[size + event_size] = 0;
+	return body;
+}
+
+struct msg_body *
+msg_body_new(const struct msg *m, uint32_t size)
+{
+	return body_new(m->event, m->event_size, size);
+}
+
+struct msg_body *
+msg_body_unref(struct msg_body *body)
+{
+	if (!body || atomic_fetch_sub_explicit(
+			     &body->refs, 1, memory_order_acq_rel) != 1)
+		return NULL;
+	if (body->region)
+		body->region->release(body->region);
+	free(body);
+	return NULL;
+}
+
+/* A message of a header, room for an extra if @extra, and a new reference. */
+static struct msg *
+refer(struct msg_pool *p, struct msg_body *body, bool plain, bool extra)
+{
+	size_t total = HEAD_SIZE + sizeof(struct msg_ref) +
+		       (extra ? sizeof(struct msg_extra) : 0);
+	struct msg *m = head_new(p, total, plain);
+	struct msg_ref *ref;
+
+	if (!m)
+		return NULL;
+	ref = (struct msg_ref *)(void *)m->data;
+	*ref = (struct msg_ref){.body = body, .pool_class = m->pool_class};
+	msg_body_ref(body);
+	m->pool_class = MSG_CLASS_SHARED;
+	m->flags |= MSG_SHARED;
+	m->event = (const char *)body->bytes + body->size;
+	m->event_size = body->event_size;
+	if (extra) {
+		m->flags |= MSG_EXTRA;
+		*msg_extra_at(m) = (struct msg_extra){0};
+	}
+	return m;
+}
+
+struct msg *
+msg_refer(struct msg_pool *p, const struct msg *m, struct msg_body *body,
+	bool plain)
+{
+	bool extra = m->flags & MSG_EXTRA;
+	struct msg *copy = refer(p, body, plain, extra);
+
+	if (!copy)
+		return NULL;
+	copy->flags |= m->flags & MSG_URGENT;
+	copy->id = m->id;
+	copy->from = m->from;
+	copy->size = m->size;
+	copy->headers_size = m->headers_size;
+	if (extra) {
+		msg_extra_at(copy)->ttl_ns = msg_extra_at(m)->ttl_ns;
+		msg_extra_at(copy)->expires_ns = msg_extra_at(m)->expires_ns;
+	}
+	return copy;
+}
+
+static void
+region_free(struct msg_region *region)
+{
+	free(region);
+}
+
+struct msg_region *
+msg_region_new(uint32_t size)
+{
+	struct msg_region *region =
+		FAULT(msg_region_new) ? NULL
+				      : malloc(sizeof(*region) + size + 1u);
+	uint8_t *bytes = (uint8_t *)(region + 1);
+
+	if (!region)
+		return NULL;
+	*region = (struct msg_region){bytes, size, region_free};
+	bytes[size] = 0;
+	return region;
+}
+
+struct msg *
+msg_new_region(struct msg_pool *p, const struct msg_init *init,
+	struct msg_region *region)
+{
+	struct msg_body *body =
+		body_new(init->event, init->event_size, init->headers_size);
+	struct msg *m = NULL;
+
+	if (!body)
+		return NULL;
+	if (init->headers_size)
+		memcpy(body->bytes, init->headers, init->headers_size);
+	body->payload = region->bytes;
+	m = refer(p, body, init->plain, init->extra);
+	if (m) {
+		m->size = region->size;
+		m->headers_size = init->headers_size;
+		body->region = region;
+	}
+	msg_body_unref(body);
+	return m;
+}
+
+/* ---- copies -------------------------------------------------------------- */
+
+/* With the same name, payload and headers. */
+static struct msg *
+copy_new(struct msg_pool *p, const struct msg *m, bool extra)
+{
+	struct msg_init init = {
+		.event = m->event,
+		.event_size = m->event_size,
+		.event_static = !event_is_own(m),
+		.data = m->data,
+		.size = m->size,
+		.headers = msg_headers(m),
+		.headers_size = m->headers_size,
+		.extra = extra,
+	};
+	struct msg *copy;
+
+	if (!(m->flags & MSG_SHARED))
+		return msg_new(p, &init);
+	copy = refer(p, msg_body(m), false, extra);
+	if (!copy)
+		return NULL;
+	copy->size = m->size;
+	copy->headers_size = m->headers_size;
+	return copy;
+}
+
 struct msg *
 msg_with_extra(struct msg_pool *p, const struct msg *m)
 {
-	struct msg *copy = msg_new(p, &(struct msg_init){.event = m->event,
-					      .event_size = m->event_size,
-					      .event_static = !event_is_own(m),
-					      .data = m->data,
-					      .size = m->size,
-					      .headers = msg_headers(m),
-					      .headers_size = m->headers_size,
-					      .extra = true});
+	struct msg *copy = copy_new(p, m, true);
 
 	if (!copy)
 		return NULL;
@@ -231,17 +380,7 @@ copy_extra(struct msg *copy, const struct msg *m)
 struct msg *
 msg_clone(struct msg_pool *p, const struct msg *m)
 {
-	struct msg_init init = {
-		.event = m->event,
-		.event_size = m->event_size,
-		.event_static = !event_is_own(m),
-		.data = m->data,
-		.size = m->size,
-		.headers = msg_headers(m),
-		.headers_size = m->headers_size,
-		.extra = m->flags & MSG_EXTRA,
-	};
-	struct msg *copy = msg_new(p, &init);
+	struct msg *copy = copy_new(p, m, m->flags & MSG_EXTRA);
 
 	if (!copy)
 		return NULL;
@@ -251,68 +390,5 @@ msg_clone(struct msg_pool *p, const struct msg *m)
 	copy->flags |= m->flags & MSG_URGENT;
 	if (m->flags & MSG_EXTRA)
 		copy_extra(copy, m);
-	return copy;
-}
-
-/* ---- one event for many -------------------------------------------------- */
-
-struct msg_body *
-msg_body_new(const struct msg *m, uint32_t size)
-{
-	struct msg_body *body =
-		FAULT(msg_body_new)
-			? NULL
-			: malloc(sizeof(*body) + size + m->event_size + 1u);
-
-	if (!body)
-		return NULL;
-	atomic_init(&body->refs, 1);
-	body->size = size;
-	body->payload_at = 0;
-	body->event_size = m->event_size;
-	memcpy(body->bytes + size, m->event, m->event_size);
-	body->bytes[size + m->event_size] = 0;
-	return body;
-}
-
-struct msg_body *
-msg_body_unref(struct msg_body *body)
-{
-	if (body && atomic_fetch_sub_explicit(
-			    &body->refs, 1, memory_order_acq_rel) == 1)
-		free(body);
-	return NULL;
-}
-
-struct msg *
-msg_refer(struct msg_pool *p, const struct msg *m, struct msg_body *body,
-	bool plain)
-{
-	bool extra = m->flags & MSG_EXTRA;
-	size_t total = HEAD_SIZE + sizeof(struct msg_ref) +
-		       (extra ? sizeof(struct msg_extra) : 0);
-	struct msg *copy = head_new(p, total, plain);
-	struct msg_ref *ref;
-
-	if (!copy)
-		return NULL;
-	ref = (struct msg_ref *)(void *)copy->data;
-	*ref = (struct msg_ref){.body = body, .pool_class = copy->pool_class};
-	atomic_fetch_add_explicit(&body->refs, 1, memory_order_relaxed);
-	copy->pool_class = MSG_CLASS_SHARED;
-	copy->flags |= MSG_SHARED | (m->flags & MSG_URGENT);
-	copy->id = m->id;
-	copy->from = m->from;
-	copy->size = m->size;
-	copy->headers_size = m->headers_size;
-	copy->event = (const char *)body->bytes + body->size;
-	copy->event_size = m->event_size;
-	if (extra) {
-		copy->flags |= MSG_EXTRA;
-		*msg_extra_at(copy) = (struct msg_extra){
-			.ttl_ns = msg_extra_at(m)->ttl_ns,
-			.expires_ns = msg_extra_at(m)->expires_ns,
-		};
-	}
 	return copy;
 }

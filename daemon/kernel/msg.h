@@ -45,6 +45,7 @@ enum msg_flag {
 	MSG_EXTRA = 64,        /* has a struct msg_extra */
 	MSG_WIDE = 128,        /* has a struct msg_wide */
 	MSG_SHARED = 256,      /* refers to a struct msg_body */
+	MSG_MANY = 512,        /* ... as many copies of one event do */
 	MSG_CHARGED = 1 << 14, /* to msg_wide.user */
 };
 
@@ -195,12 +196,6 @@ static inline void
 msg_link(struct msg *m, struct msg *next)
 {
 	m->next = next;
-}
-
-static inline const uint8_t *
-msg_headers(const struct msg *m)
-{
-	return m->data + m->size + 1;
 }
 
 /* A first-in first-out chain through msg_next(). */
@@ -581,15 +576,25 @@ void msg_live(struct msg *m, uint64_t now_ns, uint64_t ttl_ns);
 struct msg *msg_clone(struct msg_pool *p, const struct msg *m);
 /* A copy of @m, in its place, that has an extra; @m has none. */
 struct msg *msg_with_extra(struct msg_pool *p, const struct msg *m);
-/* ---- one event for many -------------------------------------------------- */
+/* ---- bytes that are stored once ------------------------------------------ */
 
-/* The bytes of an event that goes to many: stored once, in the form that its
- * receivers want, and freed with the last message that refers to it. Its bytes
- * do not change any more once that is so; any thread. */
+/* A large payload, in memory of its own: never copied again. Its owner's
+ * release() is called once, on any thread. Followed by a NUL. */
+struct msg_region {
+	const uint8_t *bytes;
+	uint32_t size;
+	void (*release)(struct msg_region *region);
+};
+
+/* The bytes of an event that goes to many, in the form that its receivers want,
+ * or of one that has a region: stored once, and freed with the last message
+ * that refers to it. They do not change any more once that is so. Any
+ * thread. */
 struct msg_body {
 	_Atomic uint32_t refs;
-	uint32_t size;       /* of bytes[] */
-	uint32_t payload_at; /* where in there the payload begins */
+	uint32_t size; /* of bytes[]; with a region: those are the headers */
+	const uint8_t *payload, *headers;
+	struct msg_region *region; /* NULL: all of it is in bytes[] */
 	uint8_t event_size;
 	uint8_t bytes[]; /* the event's name and a NUL behind them */
 };
@@ -601,8 +606,21 @@ struct msg_ref {
 	uint64_t pool_class; /* of its own memory */
 };
 
-/* With one reference and room for @size bytes; NULL: out of memory. */
+/* With one reference and room for @size bytes, for which payload and headers
+ * are yet to be set; NULL: out of memory. */
 struct msg_body *msg_body_new(const struct msg *m, uint32_t size);
+/* msg_new() of an event whose payload is that of @region, which it takes over
+ * unless it is out of memory; init->data and ->size are not looked at. */
+struct msg *msg_new_region(struct msg_pool *p, const struct msg_init *init,
+	struct msg_region *region);
+/* A region of @size bytes on the heap, to be filled in; NULL: out of memory. */
+struct msg_region *msg_region_new(uint32_t size);
+static inline struct msg_body *
+msg_body_ref(struct msg_body *body)
+{
+	atomic_fetch_add_explicit(&body->refs, 1, memory_order_relaxed);
+	return body;
+}
 /* NULL: nothing. Returns NULL. */
 struct msg_body *msg_body_unref(struct msg_body *body);
 /* A message with the sizes, the name, id, sender, priority and time to live of
@@ -617,10 +635,17 @@ msg_body(const struct msg *m)
 static inline const uint8_t *
 msg_payload(const struct msg *m)
 {
-	const struct msg_body *body;
-
-	if (!(m->flags & MSG_SHARED))
-		return m->data;
-	body = msg_body(m);
-	return body->bytes + body->payload_at;
+	return m->flags & MSG_SHARED ? msg_body(m)->payload : m->data;
+}
+static inline const uint8_t *
+msg_headers(const struct msg *m)
+{
+	return m->flags & MSG_SHARED ? msg_body(m)->headers
+				     : m->data + m->size + 1;
+}
+/* NULL: its payload has none of its own. */
+static inline struct msg_region *
+msg_region(const struct msg *m)
+{
+	return m->flags & MSG_SHARED ? msg_body(m)->region : NULL;
 }

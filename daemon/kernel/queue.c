@@ -307,7 +307,7 @@ queue_overflow(struct sched *s, struct session *t, struct msg *m)
 	case OVERFLOW_BLOCK:
 		return mailbox_push(&t->box, m) ? SCHED_E_FULL : 0;
 	case OVERFLOW_REFUSE:
-		if (m->flags & MSG_SHARED) /* others have it */
+		if (m->flags & MSG_MANY) /* others have it */
 			note_gap(s, t, m->id);
 		return SCHED_E_FULL;
 	case OVERFLOW_DROP_OLDEST:

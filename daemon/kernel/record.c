@@ -74,7 +74,7 @@ record_put(uint8_t *out, const struct msg *m, const struct record *r)
 	uint8_t *end = out + sizeof(h);
 
 	end = append(end, m->event, m->event_size);
-	end = append(end, m->data, m->size);
+	end = append(end, msg_payload(m), m->size);
 	end = append(end, msg_headers(m), m->headers_size);
 	if (h.key_size)
 		end = append(end, extra->key, h.key_size);

@@ -256,7 +256,7 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	struct dead *dead = NULL;
 	int told = told_status(m, end, status);
 
-	if (m->flags & MSG_SHARED) { /* one of many copies of an event */
+	if (m->flags & MSG_MANY) { /* one of many copies of an event */
 		reason = DEAD_NONE;
 		if (end == MSG_END_DEAD)
 			end = MSG_END_DROPPED;

@@ -134,7 +134,7 @@ handle_event(lua_State *L)
 	else if (call_notice_is_cancelled(m->event))
 		lua_pushinteger(L, (lua_Integer)msg_extra(m)->re);
 	else
-		lua_pushlstring(L, (const char *)m->data, m->size);
+		lua_pushlstring(L, (const char *)msg_payload(m), m->size);
 	lua_pushvalue(L, SLOT_EVENT);
 	lua_callk(L, 2, 1, 0, handled);
 	return handled(L, LUA_OK, 0);
@@ -229,7 +229,7 @@ run_plainly(struct lua_session *ls, const struct msg *m, int *status)
 		lua_settop(co, SLOTS);
 		return false;
 	}
-	lua_pushlstring(co, (const char *)m->data, m->size);
+	lua_pushlstring(co, (const char *)msg_payload(m), m->size);
 	lua_pushvalue(co, SLOT_EVENT);
 	*status = resume(ls, 2);
 	return true;

@@ -442,7 +442,7 @@ check_forward_msg(lua_State *L, const struct lua_options *o)
 		lua_replace(L, 2);
 	}
 	if (lua_isnoneornil(L, 3) && m) {
-		lua_pushlstring(L, (const char *)m->data, m->size);
+		lua_pushlstring(L, (const char *)msg_payload(m), m->size);
 		lua_replace(L, 3);
 	}
 	return lua_check_event(L, 2, 3, o);

@@ -378,7 +378,7 @@ push_call(lua_State *L, struct msg *m)
 static int
 push_event(lua_State *L, struct msg *m)
 {
-	lua_pushlstring(L, (const char *)m->data, m->size);
+	lua_pushlstring(L, (const char *)msg_payload(m), m->size);
 	lua_createtable(L, 0, 4);
 	lua_pushlstring(L, m->event, m->event_size);
 	lua_setfield(L, -2, "event");

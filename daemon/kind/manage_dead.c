@@ -27,7 +27,7 @@ put_letter(struct manage *m, const struct dead *d, size_t bytes)
 	manage_put_text(out, d->alias, d->alias_size);
 	manage_put_text(out, e->event, e->event_size);
 	manage_put_text(out, dead_text(d), strlen(dead_text(d)));
-	manage_put_text(out, e->data, e->size < bytes ? e->size : bytes);
+	manage_put_text(out, msg_payload(e), e->size < bytes ? e->size : bytes);
 	m->n++;
 }
 

@@ -297,7 +297,7 @@ run_closely(struct session *s, struct msg *m)
 	struct native *n = s->state;
 	evd_handler_fn fn = handler_of(n, m);
 	struct evd_message event = {
-		.data = m->data,
+		.data = msg_payload(m),
 		.size = m->size,
 		.event = m->event,
 		.id = m->id,

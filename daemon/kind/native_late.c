@@ -80,7 +80,7 @@ run_call(struct native *n, struct native_call *call, const struct msg *m,
 	evd_handler_fn fn)
 {
 	struct evd_message event = {
-		.data = m->data,
+		.data = msg_payload(m),
 		.size = m->size,
 		.event = m->event,
 		.id = m->id,

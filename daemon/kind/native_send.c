@@ -312,7 +312,7 @@ make_forward(struct native *n, struct evd_send_args *own, struct msg **out)
 	if (m && !own->event)
 		own->event = m->event;
 	if (m && !own->data) {
-		own->data = m->data;
+		own->data = msg_payload(m);
 		own->data_size = m->size;
 	}
 	return make(n, own, out);

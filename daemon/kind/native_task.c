@@ -38,7 +38,7 @@ call_handler(struct native_task *t, const struct evd_message *from)
 	struct evd_message event = *from;
 	struct evd_notice notice;
 
-	if (event.data != t->m->data && event.size == sizeof(notice)) {
+	if (event.data != msg_payload(t->m) && event.size == sizeof(notice)) {
 		memcpy(&notice, event.data, sizeof(notice));
 		event.data = &notice;
 	}

@@ -154,7 +154,7 @@ fill_reply(const struct native_task *t, struct evd_message *out)
 		out->status = EVD_STATUS_CANCELLED;
 		return;
 	}
-	out->data = m->data;
+	out->data = msg_payload(m);
 	out->size = m->size;
 	out->id = m->id;
 	out->from = m->from;
@@ -224,7 +224,7 @@ static void
 fill_event(const struct msg *m, struct evd_message *out)
 {
 	*out = (struct evd_message){
-		.data = m->data,
+		.data = msg_payload(m),
 		.size = m->size,
 		.event = m->event,
 		.id = m->id,

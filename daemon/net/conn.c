@@ -16,8 +16,11 @@
 #include "kernel/claim.h"
 #include "kernel/notice.h"
 #include "net/binding.h"
+#include "net/landing.h"
 #include "net/mailslot.h"
+#include "net/memfd.h"
 #include "parts.h"
+#include "passing.h"
 
 void
 server_init(struct server *server)
@@ -28,6 +31,7 @@ server_init(struct server *server)
 	server->max_connections = 16384;
 	server->max_calls = 1024;
 	server->hello_timeout_ms = 10000;
+	server->max_memfd = 32 << 20;
 }
 
 /* ---- per loop ---------------------------------------------------------- */
@@ -137,7 +141,7 @@ conn_update_poll(struct conn *c)
 		return;
 	if (!c->input_paused && c->state != CONN_ENDING)
 		events |= EPOLLIN;
-	if (outbuf_size(&c->out))
+	if (outbuf_size(&c->out) || conn_has_large(c))
 		events |= EPOLLOUT;
 	soon = is_answered(c) && !c->loop->naps;
 	c->is_new = false;
@@ -409,7 +413,12 @@ conn_bury(struct io_watch *w)
 static void
 conn_free_all(struct conn *c)
 {
+	conn_drop_large(c);
 	outbuf_deinit(&c->out, &c->net->pool);
+	if (c->passed)
+		passed_clear(c->passed);
+	free(c->passed);
+	memfd_gauge_unref(c->memfds);
 	free(c->in);
 	acks_deinit(&c->acks);
 	free(c->also);
@@ -459,6 +468,7 @@ conn_teardown(struct conn *c)
 	io_end(&c->loop->io, &c->watch, conn_bury);
 	close(c->fd);
 	atomic_fetch_sub(&c->server->shared.n_connections, 1);
+	landing_drop(c);
 	conn_discharge(c);
 	conn_free_all(c);
 }

@@ -9,6 +9,9 @@
  *   conn.c    its life: open, greet in time, close
  *   input.c   bytes to frames to posts, calls, replies and verbs
  *   output.c  what goes out: one buffer, one write a turn
+ *   landing.c large payloads, read to where they stay
+ *   arrival.c payloads that did not come as bytes of their envelope
+ *   large.c   large payloads going out
  *   access.c  who it is and what it may do
  *   binding.c the aliases it has bound
  *   mailslot.c the mailboxes of files that clients consume */
@@ -33,7 +36,9 @@ struct server {
 	uint32_t max_connections;
 	uint32_t max_calls; /* outstanding, of a connection */
 	uint32_t hello_timeout_ms;
-	struct policy *policy; /* at the start; see net_set_policy() */
+	uint32_t max_memfd;        /* bytes; 0: none are taken */
+	_Atomic uint32_t n_memfds; /* in the daemon */
+	struct policy *policy;     /* at the start; see net_set_policy() */
 };
 /* Defaults for all but shared. */
 void server_init(struct server *server);
@@ -86,6 +91,26 @@ struct inbound {
 };
 
 struct binding;
+struct envelope;
+struct landing;
+struct memfd_gauge;
+struct passed;
+
+/* A large payload that is written from where it lies, or a descriptor. */
+struct outlarge {
+	struct msg_body *body; /* a reference; NULL: nothing is on its way */
+	const uint8_t *data;   /* of it */
+	size_t size, sent;
+	size_t before; /* bytes of conn.out that go before it */
+	int fd;        /* goes with the byte behind those; -1: there is none */
+};
+
+/* An envelope's payload that did not come among its bytes. */
+struct arrival {
+	struct msg_region *region; /* whoever makes the message takes it over */
+	int status;                /* or why there is none */
+	char text[VERB_TEXT_MAX];
+};
 
 struct conn {
 	struct peer peer;
@@ -101,10 +126,15 @@ struct conn {
 	int fd;
 	uint8_t state;     /* enum conn_state */
 	bool input_paused; /* see must_pause() */
-	bool large_waits;  /* a large delivery, for all output to be sent */
+	bool large_waits;  /* another large delivery, for this one's end */
 	bool greeted;      /* its hello has come */
 	bool is_new;       /* it has not been waited for yet */
 	struct outbuf out;
+	struct outlarge large;
+	struct landing *landing; /* a large payload that is coming in; NULL */
+	struct arrival *arrival; /* of the envelope that is looked at; NULL */
+	struct passed *passed;   /* descriptors; NULL: it takes and gets none */
+	struct memfd_gauge *memfds; /* NULL: none has come yet */
 	uint8_t *in; /* an incomplete frame, or what waits while paused */
 	size_t in_size, in_room;
 	size_t in_done; /* of the first frame's body, if it was paused in it */
@@ -175,6 +205,12 @@ struct rights *conn_rights_of(struct sched *s, pid_t pid);
 
 /* input.c: the socket is readable. */
 void conn_read(struct conn *c);
+/* recv(), which closes it at its end. */
+ssize_t conn_receive(struct conn *c, struct iovec *parts, size_t n);
+/* An envelope has come; @r: how decoding it went. */
+void conn_on_envelope(struct conn *c, struct envelope *e, int r);
+/* What it is, and what is to be done. */
+void conn_on_event(struct conn *c, const struct envelope *e);
 /* There is room again for the answers to what has been read. */
 void conn_resume_input(struct conn *c);
 
@@ -199,10 +235,6 @@ conn_wrote(struct conn *c, size_t size)
 	c->out.end += size;
 	loop_defer(c->loop, &c->flush);
 }
-/* Nothing is unsent: write @head and @data, which are borrowed, and keep what
- * the socket does not take. */
-void conn_write_large(struct conn *c, const uint8_t *head, size_t head_size,
-	const uint8_t *data, size_t size);
 void conn_send_message(
 	struct conn *c, unsigned field, const ProtobufCMessage *message);
 void conn_send_failure(
@@ -212,4 +244,19 @@ void conn_send_reply(struct conn *c, uint64_t call, int status,
 void conn_notice(struct conn *c, const struct msg *m);
 void conn_post_settled(struct conn *c, uint64_t seq, uint32_t size);
 void conn_flush(struct conn *c);
+
+/* large.c: what is written from where it lies. One at a time. */
+static inline bool
+conn_has_large(const struct conn *c)
+{
+	return c->large.body != NULL;
+}
+/* @data, of @body, follows what is in the output now. */
+void conn_put_large(struct conn *c, struct msg_body *body, const uint8_t *data,
+	size_t size);
+/* @fd, of @body, goes with what is put into the output next. */
+void conn_put_memfd(struct conn *c, struct msg_body *body, int fd);
+/* Write what the socket takes of all output: 0 or -1 and errno. */
+int conn_write_some(struct conn *c);
+void conn_drop_large(struct conn *c);
 extern const struct session_ops conn_session_ops;

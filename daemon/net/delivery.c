@@ -4,6 +4,7 @@
 #include "kernel/notice.h"
 #include "net/binding.h"
 #include "net/inbound.h"
+#include "net/memfd.h"
 #include "parts.h"
 
 /* How long its caller waits yet, 0: not known. */
@@ -59,6 +60,29 @@ write_plain(struct binding *b, const struct msg *m)
 			      out));
 }
 
+/* The payload behind the rest of its envelope, from where it lies. */
+static void
+write_region(struct binding *b, const struct msg *m, struct envelope *e)
+{
+	struct conn *c = b->conn;
+	struct msg_body *body = msg_body(m);
+	int fd = c->passed ? memfd_of(body->region) : -1;
+	uint8_t *out;
+
+	if (fd >= 0) {
+		e->memfd_size = e->payload_size;
+		e->payload_size = 0;
+	}
+	out = conn_room(c, envelope_bound(e) - e->payload_size + 16);
+	if (!out)
+		return;
+	if (fd >= 0)
+		conn_put_memfd(c, body, fd);
+	conn_wrote(c, envelope_encode_frame_head(e, out));
+	if (fd < 0)
+		conn_put_large(c, body, body->payload, m->size);
+}
+
 static void
 write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 {
@@ -66,7 +90,7 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 		.to = b->number,
 		.event = m->event,
 		.event_size = m->event_size,
-		.payload = m->data,
+		.payload = msg_payload(m),
 		.payload_size = m->size,
 		.headers = msg_headers(m),
 		.headers_size = m->headers_size,
@@ -79,8 +103,13 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 		.deadline_ms = left_ms(b, m),
 		.due_ns = msg_due_ns(m),
 	};
-	uint8_t *out = conn_room(b->conn, envelope_bound(&e) + 16);
+	uint8_t *out;
 
+	if (msg_region(m)) {
+		write_region(b, m, &e);
+		return;
+	}
+	out = conn_room(b->conn, envelope_bound(&e) + 16);
 	if (out)
 		conn_wrote(b->conn, envelope_encode_frame(&e, out));
 }
@@ -89,30 +118,31 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 static void
 write_shared(struct binding *b, const struct msg *m)
 {
-	const struct msg_body *body = msg_body(m);
-	uint8_t head[ENVELOPE_SHARED_ROOM], *out;
+	struct msg_body *body = msg_body(m);
+	bool large = body->size >= CONN_LARGE;
+	uint8_t *out = conn_room(b->conn,
+		(large ? 0 : body->size) + (size_t)ENVELOPE_SHARED_ROOM);
 
-	if (body->size >= CONN_LARGE) {
-		size_t n = envelope_encode_shared_head(
-			b->number, m->attempt, body->size, head);
-
-		conn_write_large(b->conn, head, n, body->bytes, body->size);
+	if (!out)
 		return;
-	}
-	out = conn_room(b->conn, body->size + ENVELOPE_SHARED_ROOM);
-	if (out)
+	if (large) {
+		conn_wrote(b->conn, envelope_encode_shared_head(b->number,
+					    m->attempt, body->size, out));
+		conn_put_large(b->conn, body, body->bytes, body->size);
+	} else {
 		conn_wrote(
 			b->conn, envelope_encode_shared(b->number, m->attempt,
 					 body->bytes, body->size, out));
+	}
 }
 
-/* What many get is not copied to each that is slow: a large one waits for its
- * turn at the socket. */
+/* What is stored once is not copied for one that is slow: a large one waits for
+ * its turn at the socket. */
 static bool
 has_to_wait(struct conn *c, const struct msg *m)
 {
-	if (!(m->flags & MSG_SHARED) || msg_body(m)->size < CONN_LARGE ||
-		!outbuf_size(&c->out))
+	if (!conn_has_large(c) || !(m->flags & MSG_SHARED) ||
+		(!msg_region(m) && msg_body(m)->size < CONN_LARGE))
 		return false;
 	return c->large_waits = true;
 }
@@ -162,7 +192,7 @@ delivery_write(struct binding *b, const struct msg *m)
 		if (!handle)
 			return false; /* out of memory; settles retry */
 	}
-	if (m->flags & MSG_SHARED)
+	if ((m->flags & MSG_MANY) && !msg_region(m))
 		write_shared(b, m);
 	else
 		write_delivery(b, m, handle);

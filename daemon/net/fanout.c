@@ -102,7 +102,7 @@ body_of(const struct msg *m, uint32_t payload_size, bool headers)
 	struct envelope e = {
 		.event = m->event,
 		.event_size = m->event_size,
-		.payload = m->data,
+		.payload = msg_payload(m),
 		.payload_size = payload_size,
 		.headers = msg_headers(m),
 		.headers_size = headers ? m->headers_size : 0,
@@ -119,10 +119,11 @@ body_of(const struct msg *m, uint32_t payload_size, bool headers)
 		return NULL;
 	envelope_encode(&e, body->bytes);
 	/* behind the event, tag, length, bytes, and its own tag and length */
-	body->payload_at = payload_size
-				   ? 2u + m->event_size + 1u +
-					     (uint32_t)varint_size(payload_size)
-				   : 0;
+	if (payload_size)
+		body->payload = body->bytes + 2 + m->event_size + 1 +
+				varint_size(payload_size);
+	e.late_ns = e.due_ns = e.priority = 0; /* headers are before these */
+	body->headers = body->bytes + envelope_size(&e) - e.headers_size;
 	return body;
 }
 
@@ -139,6 +140,7 @@ post_copy(struct mailslot *slot, struct consumer *c, const struct msg *m,
 	if (!copy)
 		return EVD_STATUS_NO_MEMORY;
 	copy->to = c->is.subscriber;
+	copy->flags |= MSG_MANY;
 	if (c->is.blocks) {
 		copy->from = session_id(t);
 		copy->flags |= MSG_ACK | MSG_MAY_PARK;
@@ -171,7 +173,7 @@ give(struct mailslot *slot, struct consumer *c, const struct msg *m,
 	if (!copy)
 		return EVD_STATUS_NO_MEMORY;
 	copy->to = c->is.subscriber;
-	copy->flags |= MSG_ADMITTED;
+	copy->flags |= MSG_ADMITTED | MSG_MANY;
 	sched_put(s, to, copy);
 	return EVD_STATUS_OK;
 }
@@ -224,7 +226,8 @@ fanout_run(struct session *t, struct msg *m)
 		return SESSION_HELD;
 	if (!slot->n_consumers)
 		return SESSION_DONE;
-	body = body_of(m, m->size, true);
+	body = msg_region(m) ? msg_body_ref(msg_body(m))
+			     : body_of(m, m->size, true);
 	if (!body) {
 		session_fail(t, "out of memory");
 		return SESSION_CRASHED;
@@ -252,7 +255,7 @@ fanout_monitor(struct sched *s, const struct tap *tap, struct session *t,
 	int r;
 
 	(void)t;
-	if (m->flags & MSG_SHARED)
+	if (m->flags & MSG_MANY)
 		return; /* a subscriber's: its alias is what is monitored */
 	if (!tap->payload)
 		size = 0;
@@ -263,6 +266,7 @@ fanout_monitor(struct sched *s, const struct tap *tap, struct session *t,
 	if (!copy)
 		return; /* out of memory: it is a monitor's alone */
 	copy->size = size;
+	copy->flags |= MSG_MANY;
 	copy->to = tap->to;
 	r = sched_post(s, copy);
 	if (r)

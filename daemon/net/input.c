@@ -13,10 +13,13 @@
 #include "eventd/version.h"
 #include "frame.h"
 #include "kernel/dead.h"
+#include "net/arrival.h"
 #include "net/binding.h"
 #include "net/conn.h"
 #include "net/inbound.h"
+#include "net/landing.h"
 #include "parts.h"
+#include "passing.h"
 #include "prescan.h"
 
 enum {
@@ -101,7 +104,11 @@ refusal(struct conn *c, const struct envelope *e, uint64_t to, enum right right,
 		if (status)
 			return status;
 	}
-	if (e->payload_size > max) {
+	if (c->arrival && c->arrival->status) {
+		snprintf(text, size, "%s", c->arrival->text);
+		return c->arrival->status;
+	}
+	if (e->payload_size > max && !e->memfd_size) {
 		snprintf(text, size,
 			"payload of %" PRIu32 " bytes, at most %" PRIu32
 			" (MaxPayload= in eventd.conf)",
@@ -153,16 +160,20 @@ set_extra(struct conn *c, struct msg *m, const struct envelope *e)
 static struct msg *
 message_of(struct conn *c, const struct envelope *e, uint64_t to)
 {
-	struct msg *m = msg_new(&c->loop->sched.pool,
-		&(struct msg_init){.event = e->event,
-			.event_size = e->event_size,
-			.data = e->payload,
-			.size = e->payload_size,
-			.headers = e->headers,
-			.headers_size = e->headers_size,
-			.extra = e->ttl_ms || e->key_size ||
-				 e->level == MSG_LEVEL_DURABLE ||
-				 e->flags & EVENTD__V1__ENVELOPE_FLAG__TRACE});
+	struct msg_init init = {
+		.event = e->event,
+		.event_size = e->event_size,
+		.data = e->payload,
+		.size = e->payload_size,
+		.headers = e->headers,
+		.headers_size = e->headers_size,
+		.extra = e->ttl_ms || e->key_size ||
+			 e->level == MSG_LEVEL_DURABLE ||
+			 e->flags & EVENTD__V1__ENVELOPE_FLAG__TRACE,
+	};
+	struct msg *m = init.size > LANDING_MIN
+				? arrival_message(c, e, &init)
+				: msg_new(&c->loop->sched.pool, &init);
 
 	if (!m)
 		return NULL;
@@ -253,6 +264,7 @@ is_plain(const struct conn *c, const struct envelope *e, uint64_t to)
 
 	return to && !e->rare && e->event_size &&
 	       e->payload_size <= k->limits.max_payload &&
+	       e->payload_size <= LANDING_MIN &&
 	       (c->peer.rights->open & 1 << RIGHT_POST) &&
 	       !atomic_load_explicit(&k->stopping, memory_order_relaxed);
 }
@@ -438,12 +450,42 @@ on_reply(struct conn *c, const struct envelope *e)
 			&s->kernel->late_replies, 1, memory_order_relaxed);
 		return;
 	}
-	if (e->payload_size > s->kernel->limits.max_payload)
+	if (c->arrival && c->arrival->status)
+		sched_reply(s, call, c->arrival->status, c->arrival->text,
+			(uint32_t)strlen(c->arrival->text));
+	else if (e->payload_size > s->kernel->limits.max_payload)
 		sched_reply(s, call, EVD_STATUS_TOO_LARGE, too_large,
 			sizeof(too_large) - 1);
 	else
 		sched_reply(
 			s, call, (int)e->status, e->payload, e->payload_size);
+}
+
+void
+conn_on_event(struct conn *c, const struct envelope *e)
+{
+	if (e->re)
+		on_reply(c, e);
+	else if (e->call)
+		on_call(c, e);
+	else
+		on_post(c, e);
+}
+
+void
+conn_on_envelope(struct conn *c, struct envelope *e, int r)
+{
+	if (r)
+		conn_end(c, EVD_STATUS_PROTOCOL, "%s",
+			r == ENVELOPE_E_NAME
+				? "an envelope's alias or event is no name"
+			: r == ENVELOPE_E_HEADERS
+				? "an envelope's headers are over 16 KiB"
+				: "an envelope is malformed");
+	else if (e->memfd_size)
+		arrival_memfd(c, e);
+	else
+		conn_on_event(c, e);
 }
 
 static void
@@ -452,21 +494,7 @@ on_envelope(struct conn *c, const struct part *part)
 	struct envelope e;
 	int r = envelope_decode(&e, part->data, part->size);
 
-	if (r) {
-		conn_end(c, EVD_STATUS_PROTOCOL, "%s",
-			r == ENVELOPE_E_NAME
-				? "an envelope's alias or event is no name"
-			: r == ENVELOPE_E_HEADERS
-				? "an envelope's headers are over 16 KiB"
-				: "an envelope is malformed");
-		return;
-	}
-	if (e.re)
-		on_reply(c, &e);
-	else if (e.call)
-		on_call(c, &e);
-	else
-		on_post(c, &e);
+	conn_on_envelope(c, &e, r);
 }
 
 /* ---- the rest ---------------------------------------------------------- */
@@ -508,6 +536,8 @@ send_welcome(struct conn *c)
 {
 	Eventd__V1__Welcome welcome = EVENTD__V1__WELCOME__INIT;
 	const struct kernel_limits *limits = &c->loop->sched.kernel->limits;
+	char memfd[] = FEATURE_MEMFD;
+	char *features[] = {memfd};
 
 	welcome.version = EVD_PROTOCOL_VERSION;
 	welcome.server = (char *)c->server->shared.version;
@@ -518,6 +548,11 @@ send_welcome(struct conn *c)
 	welcome.window_bytes = c->server->window_bytes;
 	welcome.max_calls = c->server->max_calls;
 	welcome.call_timeout_ms = limits->call_timeout_ms;
+	if (c->passed) {
+		welcome.features = features;
+		welcome.n_features = 1;
+		welcome.max_memfd = c->server->max_memfd;
+	}
 	conn_send_message(c, FRAME_WELCOME, &welcome.base);
 }
 
@@ -553,6 +588,7 @@ on_hello(struct conn *c, const struct part *part)
 			hello->version, EVD_PROTOCOL_VERSION);
 	} else {
 		keep_name(c, hello->name);
+		arrival_features(c, hello);
 		conn_greeted(c);
 		send_welcome(c);
 	}
@@ -685,7 +721,8 @@ take_frames(struct conn *c, const uint8_t *data, size_t size)
 static void
 keep_rest(struct conn *c, const uint8_t *data, size_t size)
 {
-	if (!size || !is_live(c)) {
+	if (!size || !is_live(c) ||
+		(!c->input_paused && landing_begin(c, data, size))) {
 		c->in_size = 0;
 		free(c->in);
 		c->in = NULL;
@@ -706,16 +743,36 @@ keep_rest(struct conn *c, const uint8_t *data, size_t size)
 	c->in_size = size;
 }
 
-static ssize_t
-receive(struct conn *c, uint8_t *to, size_t size)
+ssize_t
+conn_receive(struct conn *c, struct iovec *parts, size_t n_parts)
 {
-	ssize_t n = recv(c->fd, to, size, MSG_DONTWAIT);
+	struct msghdr m = {.msg_iov = parts, .msg_iovlen = n_parts};
+	ssize_t n;
 
-	if (n == 0)
+	if (c->passed)
+		n = passed_receive(
+			c->fd, parts, n_parts, MSG_DONTWAIT, c->passed);
+	else if (n_parts == 1)
+		n = recv(c->fd, parts->iov_base, parts->iov_len, MSG_DONTWAIT);
+	else
+		n = recvmsg(c->fd, &m, MSG_DONTWAIT);
+	if (n < 0 && errno == EPROTO)
+		conn_end(c, EVD_STATUS_PROTOCOL,
+			"one descriptor a message, %d that wait at most",
+			PASSED_MAX);
+	else if (n == 0)
 		conn_close(c, "the client closed it");
 	else if (n < 0 && errno != EAGAIN && errno != EINTR)
 		conn_close(c, strerror(errno));
 	return n;
+}
+
+static ssize_t
+receive(struct conn *c, uint8_t *to, size_t size)
+{
+	struct iovec part = {to, size};
+
+	return conn_receive(c, &part, 1);
 }
 
 /* A frame that does not fit the loop's buffer is read into one of its own,
@@ -758,8 +815,8 @@ conn_resume_input(struct conn *c)
 		keep_rest(c, c->in + taken, c->in_size - taken);
 }
 
-void
-conn_read(struct conn *c)
+static void
+read_some(struct conn *c)
 {
 	uint8_t *buffer = c->loop->read_buffer;
 	size_t size = c->in_size, taken;
@@ -778,4 +835,16 @@ conn_read(struct conn *c)
 	taken = take_frames(c, buffer, size);
 	if (taken < size || c->in)
 		keep_rest(c, buffer + taken, size - taken);
+}
+
+void
+conn_read(struct conn *c)
+{
+	if (c->landing)
+		landing_read(c);
+	else
+		read_some(c);
+	if (c->passed && c->passed->n && !c->in_size && !c->landing)
+		conn_end(c, EVD_STATUS_PROTOCOL,
+			"a descriptor came, and no envelope that tells of it");
 }

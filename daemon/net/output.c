@@ -32,38 +32,6 @@ conn_room(struct conn *c, size_t size)
 	return out;
 }
 
-/* The part of @data from @from on. */
-static void
-keep(struct conn *c, const uint8_t *data, size_t size, size_t from)
-{
-	uint8_t *out = from < size ? conn_room(c, size - from) : NULL;
-
-	if (!out)
-		return;
-	memcpy(out, data + from, size - from);
-	conn_wrote(c, size - from);
-}
-
-void
-conn_write_large(struct conn *c, const uint8_t *head, size_t head_size,
-	const uint8_t *data, size_t size)
-{
-	struct iovec parts[] = {
-		{.iov_base = (void *)(uintptr_t)head, .iov_len = head_size},
-		{.iov_base = (void *)(uintptr_t)data, .iov_len = size},
-	};
-	struct msghdr m = {.msg_iov = parts, .msg_iovlen = 2};
-	ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-	size_t sent = n > 0 ? (size_t)n : 0;
-
-	if (n < 0 && errno != EAGAIN && errno != EINTR) {
-		conn_close(c, strerror(errno));
-		return;
-	}
-	keep(c, head, head_size, sent);
-	keep(c, data, size, sent > head_size ? sent - head_size : 0);
-}
-
 void
 conn_send_message(
 	struct conn *c, unsigned field, const ProtobufCMessage *message)
@@ -217,7 +185,7 @@ void
 conn_flush(struct conn *c)
 {
 	bool was_high = outbuf_size(&c->out) > CONN_OUT_LOW;
-	ssize_t n;
+	ssize_t n = 0;
 
 	if (c->state == CONN_CLOSING)
 		return;
@@ -226,23 +194,26 @@ conn_flush(struct conn *c)
 	put_ack(c);
 	if (c->state == CONN_CLOSING)
 		return;
-	if (outbuf_size(&c->out)) {
+	if (conn_has_large(c)) {
+		n = conn_write_some(c);
+	} else if (outbuf_size(&c->out)) {
 		n = send(c->fd, c->out.data + c->out.start,
 			outbuf_size(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n < 0 && errno != EAGAIN && errno != EINTR) {
-			conn_close(c, strerror(errno));
-			return;
-		}
 		if (n > 0)
 			outbuf_consume(&c->out, &c->net->pool, (size_t)n);
 	}
-	if (c->state == CONN_ENDING && !outbuf_size(&c->out)) {
+	if (n < 0 && errno != EAGAIN && errno != EINTR) {
+		conn_close(c, strerror(errno));
+		return;
+	}
+	if (c->state == CONN_ENDING && !outbuf_size(&c->out) &&
+		!conn_has_large(c)) {
 		conn_close(c, "ended with an error");
 		return;
 	}
 	pace_input(c);
 	conn_update_poll(c);
-	if (c->large_waits && !outbuf_size(&c->out)) {
+	if (c->large_waits && !conn_has_large(c)) {
 		c->large_waits = false;
 		bindings_wake(c);
 	}

@@ -190,7 +190,7 @@ show_visit(struct gather *g, struct sched *s)
 	l->payload.data = gather_alloc(g, d->msg->size);
 	if (!l->payload.data)
 		return false;
-	memcpy(l->payload.data, d->msg->data, d->msg->size);
+	memcpy(l->payload.data, msg_payload(d->msg), d->msg->size);
 	l->payload.len = d->msg->size;
 	return false;
 }

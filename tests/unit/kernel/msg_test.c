@@ -420,7 +420,7 @@ test_a_body_is_shared_by_all_that_refer_to_it(void **state)
 	struct msg_body *body = msg_body_new(m, 5);
 
 	memcpy(body->bytes, "..abc", 5);
-	body->payload_at = 2;
+	body->payload = body->bytes + 2;
 	m->id = 7;
 	m->from = 8;
 	m->flags |= MSG_URGENT | MSG_ACK;

@@ -1,0 +1,112 @@
+/* Large output of a connection: payloads that are written from where they lie,
+ * and descriptors, which go with a certain byte. One of them is on its way at a
+ * time; what is in the output buffer goes before and behind it. See conn.h. */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "net/conn.h"
+#include "passing.h"
+
+static void
+begin(struct conn *c, struct msg_body *body)
+{
+	c->large = (struct outlarge){
+		.body = msg_body_ref(body),
+		.before = outbuf_size(&c->out),
+		.fd = -1,
+	};
+	loop_defer(c->loop, &c->flush);
+}
+
+void
+conn_drop_large(struct conn *c)
+{
+	c->large.body = msg_body_unref(c->large.body);
+}
+
+void
+conn_put_large(
+	struct conn *c, struct msg_body *body, const uint8_t *data, size_t size)
+{
+	begin(c, body);
+	c->large.data = data;
+	c->large.size = size;
+	conn_write_some(c); /* what is wrong is seen at the end of the turn */
+}
+
+void
+conn_put_memfd(struct conn *c, struct msg_body *body, int fd)
+{
+	begin(c, body);
+	c->large.fd = fd;
+}
+
+/* Of the output buffer from @from on. */
+static struct iovec
+part(const struct conn *c, size_t from, size_t size)
+{
+	return (struct iovec){c->out.data + c->out.start + from, size};
+}
+
+static size_t
+less(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* @n bytes have been written: what stands before the large one, it, and what
+ * is behind it. */
+static void
+wrote(struct conn *c, size_t n)
+{
+	struct outlarge *l = &c->large;
+	size_t before = less(n, l->before);
+	size_t data = less(n - before, l->size - l->sent);
+
+	l->before -= before;
+	l->sent += data;
+	if (n - data)
+		outbuf_consume(&c->out, &c->net->pool, n - data);
+	if (!l->before && l->sent == l->size && l->fd < 0)
+		conn_drop_large(c);
+}
+
+/* One system call. */
+static ssize_t
+write_once(struct conn *c)
+{
+	struct outlarge *l = &c->large;
+	size_t size = outbuf_size(&c->out);
+	struct iovec parts[3] = {part(c, 0, l->before)};
+	size_t n = 1;
+
+	if (!conn_has_large(c)) {
+		parts[0] = part(c, 0, size);
+	} else if (l->fd < 0) {
+		parts[n++] =
+			(struct iovec){(void *)(uintptr_t)(l->data + l->sent),
+				l->size - l->sent};
+		parts[n++] = part(c, l->before, size - l->before);
+	} else if (!l->before) {
+		parts[0] = part(c, 0, size);
+		return passed_send(c->fd, parts, 1, l->fd);
+	}
+	return passed_send(c->fd, parts, n, -1);
+}
+
+int
+conn_write_some(struct conn *c)
+{
+	while (conn_has_large(c) || outbuf_size(&c->out)) {
+		bool passes = conn_has_large(c) && c->large.fd >= 0 &&
+			      !c->large.before;
+		ssize_t n = write_once(c);
+
+		if (n <= 0)
+			return n ? -1 : 0;
+		if (passes) /* it has gone with these bytes */
+			c->large.fd = -1;
+		wrote(c, (size_t)n);
+	}
+	return 0;
+}
