@@ -7,7 +7,8 @@
  * A connection lives on one loop and belongs to its thread.
  *
  *   conn.c    its life: open, greet in time, close
- *   input.c   bytes to frames to posts, calls, replies and verbs
+ *   read.c    bytes to frames
+ *   input.c   frames to posts, calls, replies and verbs
  *   output.c  what goes out: one buffer, one write a turn
  *   landing.c large payloads, read to where they stay
  *   arrival.c payloads that did not come as bytes of their envelope
@@ -70,10 +71,11 @@ enum conn_state {
 };
 
 enum {
-	CONN_OUT_HIGH = 256 * 1024, /* unsent: no more is read or delivered */
-	CONN_OUT_LOW = 64 * 1024,   /* ... until it is down to this */
-	CONN_OUT_MAX = 64 << 20,    /* unsent: the connection is given up */
-	CONN_LARGE = 16 * 1024,     /* written from where it lies */
+	CONN_OUT_HIGH = 256 * 1024,   /* unsent: no more is read or delivered */
+	CONN_OUT_LOW = 64 * 1024,     /* ... until it is down to this */
+	CONN_OUT_MAX = 64 << 20,      /* unsent: the connection is given up */
+	CONN_FRAME_SLACK = 64 * 1024, /* of a frame beyond its payload */
+	CONN_LARGE = 16 * 1024,       /* written from where it lies */
 	CONN_REFS_MAX = 65536,
 	CONN_BINDINGS_MAX = 4096,
 	CONN_NAME_MAX = 64,
@@ -203,11 +205,19 @@ bool conn_may_send(struct conn *c, enum right right, uint64_t ref,
 	const char *alias, const char *event);
 struct rights *conn_rights_of(struct sched *s, pid_t pid);
 
-/* input.c: the socket is readable. */
+/* input.c: the parts of a frame behind the first @done bytes, until it must
+ * pause; returns how many bytes are done now. */
+size_t conn_on_frame(
+	struct conn *c, const uint8_t *body, size_t size, size_t done);
+/* More input would cost more output, more requests or more of this turn than
+ * it may have now. */
+bool conn_must_pause(const struct conn *c);
+
+/* read.c: the socket is readable. */
 void conn_read(struct conn *c);
 /* recv(), which closes it at its end. */
 ssize_t conn_receive(struct conn *c, struct iovec *parts, size_t n);
-/* An envelope has come; @r: how decoding it went. */
+/* input.c: an envelope has come; @r: how decoding it went. */
 void conn_on_envelope(struct conn *c, struct envelope *e, int r);
 /* What it is, and what is to be done. */
 void conn_on_event(struct conn *c, const struct envelope *e);
@@ -223,6 +233,11 @@ conn_delivery_room(struct conn *c, size_t size)
 	if (c->out.room - c->out.end >= size)
 		return c->out.data + c->out.end;
 	return conn_room(c, size);
+}
+static inline bool
+conn_is_live(const struct conn *c)
+{
+	return c->state == CONN_OPEN || c->state == CONN_GREETING;
 }
 static inline bool
 conn_takes_deliveries(const struct conn *c)
