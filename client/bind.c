@@ -321,6 +321,7 @@ evd__bind_request(const struct binding *b, Eventd__V1__Request *request,
 	bind->if_taken = (Eventd__V1__IfTaken)b->if_taken;
 	bind->allow_replace = b->allow_replace;
 	bind->mode = (Eventd__V1__BindMode)b->mode;
+	bind->durable = b->durable;
 	request->verb_case = EVENTD__V1__REQUEST__VERB_BIND;
 	request->bind = bind;
 }
@@ -361,6 +362,7 @@ bind_prepare(struct evd *c, const char *alias,
 	b->if_taken = opt->if_taken;
 	b->allow_replace = opt->allow_replace != 0;
 	b->mode = opt->mode;
+	b->durable = opt->durable != 0;
 	b->max_events = opt->max_events;
 	b->max_bytes = opt->max_bytes;
 	b->overflow = opt->overflow ? strdup(opt->overflow) : NULL;

@@ -108,6 +108,7 @@ struct binding {
 	uint32_t number, serial;
 	bool bound;
 	bool allow_replace, has_box;
+	bool durable;
 	char *overflow; /* owned, or NULL */
 	uint32_t max_events;
 	uint64_t max_bytes;

@@ -20,6 +20,7 @@
 #include "kind/kind.h"
 #include "net/conn.h"
 #include "net/listener.h"
+#include "net/standing.h"
 #include "notify.h"
 #include "reload.h"
 #include "sockets.h"
@@ -468,6 +469,8 @@ daemon_on_hosted(struct transition *t, void *arg)
 	struct daemon *d = arg;
 
 	transition_free(t);
+	if (d->durable.lmdb)
+		standing_begin(&d->loops[0].sched, lmdb_boxes(d->durable.lmdb));
 	census_take(&d->census, daemon_on_first_count, d);
 }
 

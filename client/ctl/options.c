@@ -180,5 +180,8 @@ const struct option_spec option_specs[N_OPTIONS] = {
 	[OPT_PRINT_ID] = {"print-id", 0, NULL,
 		"print the event's id, of which why tells the history", NULL,
 		0},
+	[OPT_DURABLE] = {"durable", 0, NULL,
+		"what comes is kept on disk, also while nobody is bound", NULL,
+		0},
 	[OPT_ALL_LETTERS] = {"all", 'a', NULL, "all letters", NULL, 0},
 };

@@ -303,6 +303,7 @@ read_options(struct bind *b, struct evd_bind_options *opt)
 		.allow_replace = ctl_has(b->ctl, OPT_ALLOW_REPLACE),
 		.overflow = ctl_value(b->ctl, OPT_OVERFLOW),
 		.mode = mode_of(b->ctl),
+		.durable = ctl_has(b->ctl, OPT_DURABLE),
 	};
 	opt->max_events = events < UINT32_MAX ? (uint32_t)events : UINT32_MAX;
 	return r ? r : ctl_count(b->ctl, OPT_MAX_BYTES, &opt->max_bytes);

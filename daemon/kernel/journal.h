@@ -108,6 +108,16 @@ typedef void (*journal_done_fn)(struct sched *s, void *arg, int status);
 bool journal_pause(
 	struct session *t, bool paused, journal_done_fn done, void *arg);
 
+/* The mailbox of @t, which is durable, is one that a client asked for: it is
+ * there again in the next run, as @traits say. done(@arg) tells when that is
+ * safe, or cannot be written now: then it goes with what is written next. 0,
+ * JOURNAL_E_MANY or -ENOMEM. */
+enum { JOURNAL_E_MANY = 5, JOURNAL_STANDING_MAX = 1000 };
+int journal_stand(
+	struct session *t, uint64_t traits, journal_done_fn done, void *arg);
+/* ... and no more. What it holds stays in the store. */
+void journal_forget(struct session *t);
+
 /* Events in the store alone. */
 uint64_t journal_backlog(const struct session *t);
 /* A TIMER_JOURNAL is due. */

@@ -157,6 +157,47 @@ journal_pause(struct session *t, bool paused, journal_done_fn done, void *arg)
 	return box_store(j, done, arg);
 }
 
+static void
+forget_done(struct sched *s, void *arg, int status)
+{
+	(void)s, (void)arg;
+	if (status) /* it goes with what is written next */
+		log_err("store.failed", "what=standing errno=%d", -status);
+}
+
+int
+journal_stand(
+	struct session *t, uint64_t traits, journal_done_fn done, void *arg)
+{
+	struct journal *j = session_journal(t);
+
+	if (!j->box->standing) {
+		if (atomic_fetch_add(&j->store->n_standing, 1) >=
+			JOURNAL_STANDING_MAX) {
+			atomic_fetch_sub(&j->store->n_standing, 1);
+			return JOURNAL_E_MANY;
+		}
+		j->box->standing = true;
+	}
+	j->box->traits = traits;
+	if (!box_store(j, done, arg))
+		return err_raise(-ENOMEM);
+	return 0;
+}
+
+void
+journal_forget(struct session *t)
+{
+	struct journal *j = session_journal(t);
+
+	if (!j || !j->box->standing)
+		return;
+	j->box->standing = false;
+	j->box->traits = 0;
+	atomic_fetch_sub(&j->store->n_standing, 1);
+	box_store(j, forget_done, NULL);
+}
+
 /* ---- keys and dead letters of other runs -------------------------------- */
 
 struct keys_job {

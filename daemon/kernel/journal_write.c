@@ -209,7 +209,8 @@ journal_box_write(const struct store_box *box, struct store_box_row *row)
 		.n = box->n,
 		.size = box->size,
 		.flags = (box->standing ? STORE_BOX_STANDING : 0) |
-			 (box->paused ? STORE_BOX_PAUSED : 0),
+			 (box->paused ? STORE_BOX_PAUSED : 0) |
+			 box->traits << STORE_TRAITS_SHIFT,
 	};
 	return (struct store_write){
 		.table = STORE_BOXES,

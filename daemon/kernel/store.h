@@ -85,6 +85,8 @@ struct store_box {
 	bool held;          /* by a session, which alone changes n and size */
 	bool standing;      /* a client asked for it, no file */
 	bool paused;        /* its events wait until it is resumed */
+	uint64_t traits;    /* what a standing one is like, 56 bits: see
+			     * net/standing.h */
 	uint8_t name_size;
 	char name[];
 };
@@ -93,7 +95,7 @@ struct store_box {
 struct store_box_row {
 	uint64_t id, n, size, flags;
 };
-enum { STORE_BOX_STANDING = 1, STORE_BOX_PAUSED = 2 };
+enum { STORE_BOX_STANDING = 1, STORE_BOX_PAUSED = 2, STORE_TRAITS_SHIFT = 8 };
 
 struct store;
 
@@ -120,5 +122,6 @@ struct store {
 		       * of what is written now */
 	uint32_t interval_ms; /* Sync=: 0: each is synced before it is told */
 	const char *broken;   /* why it cannot be used; NULL: it can */
-	_Atomic uint64_t n_damaged; /* events that could not be read */
+	_Atomic uint32_t n_standing; /* boxes that stand */
+	_Atomic uint64_t n_damaged;  /* events that could not be read */
 };

@@ -12,6 +12,7 @@
 #include "kernel/queue.h"
 #include "net/binding.h"
 #include "net/mailslot.h"
+#include "net/standing.h"
 #include "verb/gather.h"
 
 /* A bind, on its way to the home of the alias's holder and back. */
@@ -110,6 +111,11 @@ refuse_bind(
 			(int)bind->mode);
 		return EVD_STATUS_INVALID;
 	}
+	if (bind->durable &&
+		bind->mode == EVENTD__V1__BIND_MODE__BIND_MONITOR) {
+		snprintf(text, size, "a monitor has no durable mailbox");
+		return EVD_STATUS_INVALID;
+	}
 	if (bind->mode != EVENTD__V1__BIND_MODE__BIND_EXCLUSIVE &&
 		(bind->if_taken || bind->allow_replace)) {
 		snprintf(text, size,
@@ -147,6 +153,7 @@ wish_init(struct consumer_init *wish, struct conn *c,
 				: CLAIM_REFUSE,
 		.allow_replace = bind->allow_replace,
 		.mode = (enum bind_mode)bind->mode,
+		.durable = bind->durable,
 		.payload = rights_may(
 			c->peer.rights, RIGHT_MANAGE, bind->alias, NULL),
 	};
@@ -287,6 +294,40 @@ bind_mail(struct conn *c, uint64_t number, struct consumer_init *wish,
 	return EVD_STATUS_OK;
 }
 
+static int
+make_standing(
+	struct session_spec *spec, const char *alias, char *text, size_t size)
+{
+	int r = standing_spec(spec, alias);
+
+	if (r == -ENOMEM) {
+		snprintf(text, size, "out of memory");
+		return EVD_STATUS_NO_MEMORY;
+	}
+	if (r)
+		snprintf(text, size,
+			"a durable mailbox has one overflow for all events");
+	return r ? EVD_STATUS_INVALID : EVD_STATUS_OK;
+}
+
+static int
+explain_volatile(struct conn *c, const struct consumer_init *wish, char *text,
+	size_t size)
+{
+	const struct store *store = c->loop->sched.kernel->store;
+
+	if (store && !store->broken) {
+		snprintf(text, size,
+			"'%s' cannot be durable: another session has what the "
+			"store keeps under its name, or %d aliases are so",
+			wish->alias, JOURNAL_STANDING_MAX);
+		return EVD_STATUS_LIMIT;
+	}
+	snprintf(text, size, "'%s' cannot be durable: %s", wish->alias,
+		store ? "the store cannot be used" : "there is no store");
+	return EVD_STATUS_UNSUPPORTED;
+}
+
 /* A mailslot that ends with its consumers takes the alias, which seems free,
  * and @wish is the first of them. The mailbox that it wants is that of all who
  * share it, or else the subscriber's own. */
@@ -302,16 +343,22 @@ open_crowd(struct conn *c, uint64_t number, struct consumer_init *wish,
 	};
 	struct claim_init claim = {
 		.name = wish->alias, .size = strlen(wish->alias)};
-	bool is_own = wish->mode == BIND_SHARED && wish->overflow;
+	bool is_own = wish->mode != BIND_FANOUT && wish->overflow;
 	struct session_spec *spec;
 	struct session *t;
 	int r = box_spec(is_own ? wish : &plain, &spec, text, size);
 
-	if (r)
+	if (!r && wish->durable)
+		r = make_standing(spec, wish->alias, text, size);
+	if (r) {
+		spec_unref(spec);
 		return r;
+	}
 	spec->mode = wish->mode;
 	r = mailslot_open(&c->loop->sched, wish, spec, &t);
 	spec_unref(spec);
+	if (r == MAILSLOT_E_VOLATILE)
+		return explain_volatile(c, wish, text, size);
 	if (r < 0) {
 		snprintf(text, size,
 			"out of memory, or MaxSessions= is reached");
@@ -324,6 +371,11 @@ open_crowd(struct conn *c, uint64_t number, struct consumer_init *wish,
 	r = bind_mail(c, number, wish, session_id(t), text, size);
 	if (!r)
 		r = mailslot_attach(t, wish, text, size);
+	if (!r && wish->durable) {
+		if (!standing_store(t, wish))
+			return MAILSLOT_E_QUEUED;
+		r = explain_volatile(c, wish, text, size);
+	}
 	if (r)
 		session_stop(t); /* tells the binding, if it is there */
 	else
@@ -391,6 +443,12 @@ bind_visit(struct gather *g, struct sched *s)
 		r->status = EVD_STATUS_TAKEN;
 		r->claim = r->wish.if_taken != CLAIM_REFUSE;
 		explain_holder(t, r->wish.alias, g->text, sizeof(g->text));
+	} else if (r->wish.durable &&
+		   (!session_journal(t) || journal_is_partial(t))) {
+		r->status = EVD_STATUS_UNSUPPORTED;
+		snprintf(g->text, sizeof(g->text),
+			"the mailbox of '%s' is there and not durable",
+			r->wish.alias);
 	} else if (r->wish.overflow && r->wish.mode != BIND_FANOUT && t->spec &&
 		   t->spec->origin) {
 		r->status = EVD_STATUS_INVALID;
@@ -410,7 +468,7 @@ static int
 bind_free(struct conn *c, uint64_t number, struct consumer_init *wish,
 	Eventd__V1__Bound *bound, char *text, size_t size)
 {
-	return wish->mode == BIND_EXCLUSIVE
+	return wish->mode == BIND_EXCLUSIVE && !wish->durable
 		       ? bind_own(c, number, wish, bound, text, size)
 		       : open_crowd(c, number, wish, bound, text, size);
 }

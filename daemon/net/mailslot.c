@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/log.h"
+#include "kernel/journal.h"
 #include "kernel/notice.h"
 #include "kernel/queue.h"
 #include "net/binding.h"
@@ -601,8 +602,14 @@ mailslot_open(struct sched *s, const struct consumer_init *wish,
 		return r;
 	}
 	slot->mode = wish->mode;
-	slot->fleeting = true;
+	slot->fleeting = !spec->durable;
 	queue_use(t, spec);
+	if (spec->durable)
+		r = journal_open(t, wish->alias);
+	if (r) {
+		session_stop(t);
+		return r < 0 ? r : MAILSLOT_E_VOLATILE;
+	}
 	*out = t;
 	return 0;
 }

@@ -57,6 +57,7 @@ struct consumer_init {
 	uint64_t subscriber; /* fanout: the session that gets the copies */
 	bool blocks;         /* ... its overflow may */
 	bool payload;        /* monitor: it may see what events carry */
+	bool durable;        /* the mailbox is to be so */
 	/* Of a mailbox of its own, which this is no wish for: */
 	const char *overflow; /* NULL: it has none */
 	uint32_t box_events;
@@ -100,11 +101,14 @@ struct mailslot {
 
 extern const struct session_ops mailslot_ops;
 
-enum { MAILSLOT_E_QUEUED = 1000 }; /* no EVD_STATUS_* */
+/* no EVD_STATUS_* */
+enum { MAILSLOT_E_QUEUED = 1000, MAILSLOT_E_VOLATILE = 1001 };
 
 /* One that ends with its last consumer, who is to be attached at once: holder
- * of wish->alias, with a mailbox as @spec has it. 0 and *@out, or what
- * claim_make() returns; -ENOMEM: or MaxSessions= is reached. */
+ * of wish->alias, with a mailbox as @spec has it. One that is durable stays,
+ * see standing.h. 0 and *@out, or what claim_make() returns;
+ * MAILSLOT_E_VOLATILE: it cannot be durable; -ENOMEM: or MaxSessions= is
+ * reached. */
 int mailslot_open(struct sched *s, const struct consumer_init *wish,
 	struct session_spec *spec, struct session **out);
 

@@ -404,6 +404,9 @@ box_load(struct lmdb *l, const MDB_val *key, const MDB_val *value)
 	box->size = row.size;
 	box->standing = row.flags & STORE_BOX_STANDING;
 	box->paused = row.flags & STORE_BOX_PAUSED;
+	box->traits = row.flags >> STORE_TRAITS_SHIFT;
+	if (box->standing)
+		atomic_fetch_add(&l->store.n_standing, 1);
 	if (box->id > l->last_box)
 		l->last_box = box->id;
 	return 0;
@@ -554,6 +557,17 @@ lmdb_close(struct lmdb *l)
 	pthread_join(l->thread, NULL);
 	lmdb_free(l);
 	return NULL;
+}
+
+struct store_box *
+lmdb_boxes(struct lmdb *l)
+{
+	struct store_box *boxes;
+
+	pthread_mutex_lock(&l->lock);
+	boxes = l->boxes;
+	pthread_mutex_unlock(&l->lock);
+	return boxes;
 }
 
 struct store *

@@ -43,6 +43,8 @@ int lmdb_open(struct lmdb **out, const struct lmdb_config *config,
 /* Do all that was submitted, then end the thread and close. NULL: nothing. */
 struct lmdb *lmdb_close(struct lmdb *l);
 struct store *lmdb_store(struct lmdb *l);
+/* The first of all; others may be put before it meanwhile. */
+struct store_box *lmdb_boxes(struct lmdb *l);
 
 struct lmdb_stats {
 	uint64_t size;          /* bytes of the file */

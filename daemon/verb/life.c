@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernel/alias.h"
+#include "kernel/journal.h"
 #include "kind/kind.h"
 #include "verb/daemon_ops.h"
 #include "verb/gather.h"
@@ -229,8 +230,10 @@ stop_visit(struct gather *g, struct sched *s)
 {
 	struct session *t = hosted(g, s, "stopped");
 
-	if (t)
+	if (t) {
+		journal_forget(t);
 		session_stop_for(t, EXIT_KILLED);
+	}
 	return false;
 }
 

@@ -60,6 +60,9 @@ struct evd_bind_options {
 	uint32_t max_events;  /* at most 65536; 0: 1024 */
 	uint64_t max_bytes;   /* at most 64 MiB; 0: 4 MiB */
 	uint32_t mode;        /* enum evd_bind_mode */
+	/* The mailbox is durable: it stays, within these bounds, when nobody is
+	 * bound and when the daemon ends, until `eventctl stop`. */
+	int durable;
 };
 
 /**

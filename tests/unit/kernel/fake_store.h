@@ -304,6 +304,7 @@ fake_store_restart(struct fake_store *f)
 		box->size = stored.size;
 		box->standing = stored.flags & STORE_BOX_STANDING;
 		box->paused = stored.flags & STORE_BOX_PAUSED;
+		box->traits = stored.flags >> STORE_TRAITS_SHIFT;
 	}
 }
 
