@@ -216,6 +216,7 @@ conn_on_ready(struct evd *c)
 	}
 	c->n_lost = 0;
 	c->again = true;
+	evd__room_tell(c);
 }
 
 void
@@ -421,13 +422,13 @@ evd_max_payload(const struct evd *c)
 uint64_t
 evd_window_posts(const struct evd *c)
 {
-	return evd__is_foreign(c) ? 0 : c->win.max_posts;
+	return evd__is_foreign(c) ? 0 : c->win.granted_posts;
 }
 
 uint64_t
 evd_window_bytes(const struct evd *c)
 {
-	return evd__is_foreign(c) ? 0 : c->win.max_bytes;
+	return evd__is_foreign(c) ? 0 : c->win.granted_bytes;
 }
 
 int

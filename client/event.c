@@ -279,10 +279,11 @@ evd_event_type_name(int type)
 		[EVD_NAME] = "name",
 		[EVD_GAP] = "gap",
 		[EVD_CHILD] = "child",
+		[EVD_ROOM] = "room",
 		[EVD_POST_ID] = "post-id",
 	};
 
-	if (type < EVD_DELIVERY || type > EVD_POST_ID || !names[type])
+	if (type < EVD_DELIVERY || type > EVD_ROOM || !names[type])
 		return "unknown";
 	return names[type];
 }

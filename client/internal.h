@@ -6,6 +6,7 @@
  *   io       the two buffers, waiting    parse    frames to events
  *   event    events and their queue      post     posts and their window
  *   memfd    payloads that are descriptors
+ *   room     being bounded, and told of room
  *   call     calls, both ways            bind     bindings and settling
  *   request  requests and their answers  look     lists, status, timers
  */
@@ -93,7 +94,8 @@ struct window {
 	uint64_t next, acked; /* seqs: of the next post, and all up to */
 	uint64_t base;        /* number = base + seq */
 	uint64_t n, bytes;    /* in flight */
-	uint64_t max_posts, max_bytes;
+	uint64_t max_posts, max_bytes; /* that may be */
+	uint64_t granted_posts, granted_bytes;
 	uint32_t *ring; /* by seq: payload size and flags */
 	uint64_t mask;
 };
@@ -193,6 +195,8 @@ struct evd {
 	struct will will;
 	uint64_t callers_lost; /* callers up to this number are gone */
 
+	uint64_t own_posts, own_bytes; /* evd_set_window(); 0: as granted */
+	size_t room_wanted; /* EVD_ROOM for a post of this size - 1; 0: no */
 	size_t max_queued;
 	int timeout_ms;
 	int min_ms, max_ms; /* reconnect */
@@ -337,6 +341,17 @@ int evd__sync_wait(struct evd *c, int64_t deadline, const char *what);
 /* ---- post ---- */
 int evd__window_open(struct evd *c, uint64_t posts, uint64_t bytes);
 void evd__window_lost(struct evd *c);
+/* By what was granted and what the program wants. */
+void evd__window_bound(struct evd *c);
+static inline bool
+evd__window_has_room(const struct window *w, size_t size)
+{
+	/* not more than a window behind one that is slow to settle */
+	return w->next - w->acked <= w->max_posts &&
+	       (w->bytes + size <= w->max_bytes || !w->n);
+}
+/* EVD_ROOM, if it is wanted and there is some. */
+void evd__room_tell(struct evd *c);
 void evd__window_deinit(struct evd *c);
 bool evd__on_ack(struct evd *c, const uint8_t *data, size_t size);
 /* -1 malformed, 0 nothing to tell, 1 an event in @ev */

@@ -241,6 +241,8 @@ evd__write(struct evd *c)
 	out->head = out->tail = 0;
 	out->mark = OUT_WRITE;
 	c->gathered_ns = 0;
+	if (UNLIKELY(c->room_wanted))
+		evd__room_tell(c);
 }
 
 /* ---- input ---- */

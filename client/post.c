@@ -53,8 +53,9 @@ evd__window_open(struct evd *c, uint64_t posts, uint64_t bytes)
 	w->next = 1;
 	w->acked = 0;
 	w->n = w->bytes = 0;
-	w->max_posts = posts;
-	w->max_bytes = bytes;
+	w->granted_posts = posts;
+	w->granted_bytes = bytes;
+	evd__window_bound(c);
 	return 0;
 }
 
@@ -74,14 +75,6 @@ static bool
 window_has(const struct window *w, uint64_t seq)
 {
 	return seq > w->acked && seq < w->next;
-}
-
-static bool
-window_has_room(const struct window *w, size_t size)
-{
-	/* not more than a window behind one that is slow to settle */
-	return w->next - w->acked <= w->max_posts &&
-	       (w->bytes + size <= w->max_bytes || !w->n);
 }
 
 static void
@@ -125,6 +118,7 @@ evd__window_lost(struct evd *c)
 		w->base += w->next - 1;
 	w->next = 1;
 	w->acked = w->n = w->bytes = w->max_posts = w->max_bytes = 0;
+	w->granted_posts = w->granted_bytes = 0;
 }
 
 static void
@@ -158,6 +152,8 @@ evd__on_ack(struct evd *c, const uint8_t *data, size_t size)
 	while (!ack_also(&ack, &seq))
 		if (window_has(w, seq))
 			settle_one(c, seq);
+	if (UNLIKELY(c->room_wanted))
+		evd__room_tell(c);
 	return true;
 }
 
@@ -367,8 +363,13 @@ window_failed(struct evd *c, int status)
 
 	return evd__fail(c, status,
 		"%" PRIu64 " posts of %" PRIu64 " bytes wait for the daemon: "
-		"its window is %" PRIu64 " posts, %" PRIu64 " bytes",
-		w->n, w->bytes, w->max_posts, w->max_bytes);
+		"%s window is %" PRIu64 " posts, %" PRIu64 " bytes",
+		w->n, w->bytes,
+		w->max_posts < w->granted_posts ||
+				w->max_bytes < w->granted_bytes
+			? "this program's evd_set_window():"
+			: "its",
+		w->max_posts, w->max_bytes);
 }
 
 /* Wait for a connection, the window, and room in the buffer. */
@@ -383,9 +384,10 @@ post_wait(struct evd *c, size_t size, bool by_bytes)
 		return r;
 	if (by_bytes && size > c->max_payload)
 		return evd__size_failed(c, size);
-	while (!window_has_room(&c->win, size)) {
+	while (!evd__window_has_room(&c->win, size)) {
 		evd__pump(c); /* the answer may have been read already */
-		if (c->state == CONN_READY && window_has_room(&c->win, size))
+		if (c->state == CONN_READY &&
+			evd__window_has_room(&c->win, size))
 			break;
 		if (c->state == CONN_IDLE)
 			return evd__fail(
@@ -433,7 +435,8 @@ post(struct evd *c, const struct message *m, struct envelope *e,
 	struct window *w = &c->win;
 	uint64_t number;
 
-	if (UNLIKELY(c->state != CONN_READY || !window_has_room(w, m->size) ||
+	if (UNLIKELY(c->state != CONN_READY ||
+		     !evd__window_has_room(w, m->size) ||
 		     evd__out_pending(c) + m->size > c->max_queued / 2)) {
 		int r = post_wait(c, m->size, !e->memfd_size);
 
@@ -509,7 +512,7 @@ post_shortly(struct evd *c, uint64_t id, const char *event, const void *data,
 
 	if (c->state != CONN_READY || id - 1 >= c->n_refs ||
 		size > POST_SHORT_MAX || size > c->max_payload ||
-		(!data && size) || !window_has_room(w, size) ||
+		(!data && size) || !evd__window_has_room(w, size) ||
 		pending + MESSAGE_ROOM + size > c->max_queued / 2 ||
 		!name_is_valid(event, n, EVD_EVENT_MAX))
 		return false;
@@ -571,7 +574,7 @@ options_take(struct evd *c, const struct evd_post_options *opt,
 			"level %" PRIu32 " is not one of evd_level",
 			out->level);
 	if (out->flags & ~(uint32_t)(EVD_POST_NO_WAIT | EVD_POST_NOTIFY |
-				     EVD_POST_TRACE))
+				     EVD_POST_TRY | EVD_POST_TRACE))
 		return evd__fail(c, EVD_STATUS_INVALID,
 			"flags 0x%" PRIx32 " has one that is not known",
 			out->flags);
@@ -613,6 +616,25 @@ post_with(struct evd *c, const struct message *m,
 	return r;
 }
 
+/* As its options want it, whatever the handle's own ways are. */
+static int64_t
+post_so(struct evd *c, const struct message *m,
+	const struct evd_post_options *opt, uint32_t notify)
+{
+	bool blocking = c->blocking;
+	int timeout_ms = c->timeout_ms;
+	int64_t r;
+
+	if (opt->flags & EVD_POST_TRY)
+		c->blocking = false;
+	if (opt->timeout_ms)
+		c->timeout_ms = opt->timeout_ms;
+	r = post_with(c, m, opt, notify);
+	c->blocking = blocking;
+	c->timeout_ms = timeout_ms;
+	return r;
+}
+
 int64_t
 evd__post_message(struct evd *c, const struct message *what,
 	const struct evd_post_options *opt)
@@ -624,8 +646,7 @@ evd__post_message(struct evd *c, const struct message *what,
 	if (r)
 		return r;
 	m.id = o.id;
-	return post_with(
-		c, &m, &o, o.flags & EVD_POST_NOTIFY ? POST_NOTIFY : 0);
+	return post_so(c, &m, &o, o.flags & EVD_POST_NOTIFY ? POST_NOTIFY : 0);
 }
 
 int64_t
@@ -666,7 +687,7 @@ evd_post_wait(struct evd *c, const char *alias, const char *event,
 	m.id = o.id;
 	deadline = evd__deadline(c, o.timeout_ms);
 	memset(&c->sync, 0, sizeof(c->sync));
-	r = post_with(c, &m, &o, POST_SYNC);
+	r = post_so(c, &m, &o, POST_SYNC);
 	if (r > 0)
 		r = evd__sync_wait(c, deadline, "acknowledge the post");
 	memset(&c->sync, 0, sizeof(c->sync));

@@ -68,6 +68,7 @@ enum evd_event_type {
 	EVD_GAP = 22,            /* events of a binding were dropped */
 	EVD_CHILD = 23,          /* a session spawned with `tie` came or went */
 	EVD_POST_ID = 24, /* the event's id of a post with EVD_POST_TRACE */
+	EVD_ROOM = 26,    /* evd_want_room(): there is some now */
 };
 
 struct evd_header {
@@ -84,6 +85,8 @@ enum evd_post_flag {
 	EVD_POST_NOTIFY = 1 << 1,
 	/* keep its history, see history.h, and send EVD_POST_ID */
 	EVD_POST_TRACE = 1 << 6,
+	/* return -EAGAIN instead of waiting in this program for room */
+	EVD_POST_TRY = 1 << 7,
 };
 
 enum evd_priority {
@@ -102,7 +105,7 @@ struct evd_post_options {
 	uint64_t id;    /* from evd_resolve(), if the alias argument is NULL */
 	const struct evd_header *headers;
 	size_t n_headers;
-	int timeout_ms;    /* evd_post_wait(); 0: evd_set_timeout(), -1: ever */
+	int timeout_ms;    /* to wait; 0: evd_set_timeout(), -1: for ever */
 	uint32_t priority; /* enum evd_priority */
 	uint32_t ttl_ms;   /* time to live: it expires if it is not handled in
 			    * this time; 0: no end */
@@ -420,10 +423,10 @@ EVD_API uint64_t evd_posts_failed(const struct evd *c);
  * evd_post_wait() to know at once.
  *
  * Return: 0 (gathered), or -EINVAL (a name is not valid), -EMSGSIZE (@size),
- * -EAGAIN (not blocking: the window that the daemon granted or the handle's
- * queue is full, or the connection is not made yet; nothing gathered),
- * -ETIMEDOUT (blocking: the same for evd_set_timeout()), -ENOTCONN, -EPIPE
- * (connection lost), -ENOMEM, -ECHILD.
+ * -EAGAIN (not blocking: the window that the daemon granted, evd_set_window()
+ * or the handle's queue is full, or the connection is not made yet; nothing
+ * gathered; see evd_want_room()), -ETIMEDOUT (blocking: the same for
+ * evd_set_timeout()), -ENOTCONN, -EPIPE (connection lost), -ENOMEM, -ECHILD.
  */
 EVD_API int evd_post(struct evd *c, const char *alias, const char *event,
 	const void *data, size_t size);
@@ -785,3 +788,4 @@ EVD_API int evd_status_from_errno(int err);
 #include <eventd/memfd.h>
 #include <eventd/look.h>
 #include <eventd/queue.h>
+#include <eventd/room.h>

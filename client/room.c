@@ -1,0 +1,73 @@
+/* Room: how much a poster may have under way, and being told of room. Belongs
+ * to the thread that uses the handle. */
+#include <errno.h>
+
+#include "internal.h"
+#include "passing.h"
+
+static uint64_t
+less(uint64_t granted, uint64_t own)
+{
+	return own && own < granted ? own : granted;
+}
+
+void
+evd__window_bound(struct evd *c)
+{
+	struct window *w = &c->win;
+
+	w->max_posts = less(w->granted_posts, c->own_posts);
+	w->max_bytes = less(w->granted_bytes, c->own_bytes);
+}
+
+int
+evd_set_window(struct evd *c, uint64_t posts, uint64_t bytes)
+{
+	EVD_CHECK(c);
+	c->own_posts = posts;
+	c->own_bytes = bytes;
+	evd__window_bound(c);
+	evd__room_tell(c);
+	return 0;
+}
+
+uint64_t
+evd_bytes_pending(const struct evd *c)
+{
+	return evd__is_foreign(c) ? 0 : c->win.bytes;
+}
+
+static bool
+has_room(const struct evd *c, size_t size)
+{
+	return c->state == CONN_READY && evd__window_has_room(&c->win, size) &&
+	       evd__out_pending(c) + size <= c->max_queued / 2;
+}
+
+int
+evd_want_room(struct evd *c, size_t size)
+{
+	EVD_CHECK(c);
+	if (c->state == CONN_IDLE)
+		return evd__fail_errno(c, ENOTCONN, "not connected");
+	if (size > MEMFD_MAX)
+		return evd__size_failed(c, size);
+	evd__write(c);
+	evd__pump(c);
+	if (has_room(c, size))
+		return 1;
+	c->room_wanted = size + 1;
+	return 0;
+}
+
+void
+evd__room_tell(struct evd *c)
+{
+	struct evd_event ev;
+
+	if (!c->room_wanted || !has_room(c, c->room_wanted - 1))
+		return;
+	c->room_wanted = 0;
+	evd__event_init(c, &ev, EVD_ROOM);
+	evd__event_queue(c, &ev, true);
+}
