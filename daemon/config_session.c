@@ -10,6 +10,7 @@
 #include "config_life.h"
 #include "config_mailbox.h"
 #include "kernel/claim.h"
+#include "kernel/stall.h"
 #include "kind/kind.h"
 #include "proto/envelope.h"
 
@@ -73,7 +74,7 @@ config_session_digest(const struct session_spec *spec)
 	d = config_digest_number(d, spec->handler_ms);
 	d = config_digest_number(d, spec->concurrency);
 	d = config_digest_string(d, spec->executor);
-	d = config_digest_number(d, spec->moves_stalled);
+	d = config_digest_number(d, spec->on_stall);
 	d = config_digest_number(d, spec->if_taken);
 	d = config_digest_number(d, spec->allow_replace);
 	d = config_digest_number(d, spec->manage_others);
@@ -410,7 +411,12 @@ static const char *const sections[] = {
 	"Session", "Mailbox", "Schedule", "Params", "Access", NULL};
 static const char *const argued_sections[] = {"Access", NULL};
 static const char *const open_sections[] = {"Schedule", "Params", NULL};
-static const char *const stall_words[] = {"log", "move", NULL};
+static const char *const stall_words[] = {
+	[STALL_LOG] = "log",
+	[STALL_MOVE] = "move",
+	[STALL_STOP] = "stop",
+	NULL,
+};
 static const char *const start_words[] = {"at-boot", "on-demand", NULL};
 static const char *const strategy_words[] = {
 	[STRATEGY_ONE] = "one",
@@ -443,6 +449,7 @@ enum {
 	ROW_COLLECT,
 	ROW_EXECUTOR,
 	ROW_MODE,
+	ROW_ON_STALL,
 };
 
 static const struct config_key keys[] = {
@@ -467,8 +474,8 @@ static const struct config_key keys[] = {
 	[ROW_EXECUTOR] = KEY("Session", "Executor", set_executor, .width = 0),
 	[ROW_MODE] = KEY("Session", "Mode", set_word, FIELD(mode, 0, 0),
 		.words = bind_mode_words),
-	KEY("Session", "OnStall", set_word, FIELD(moves_stalled, 0, 0),
-		.words = stall_words),
+	[ROW_ON_STALL] = KEY("Session", "OnStall", set_word,
+		FIELD(on_stall, 0, 0), .words = stall_words),
 	KEY("Session", "Group", config_set_group, .width = 0),
 	KEY("Session", "Order", config_set_order, .width = 0),
 	KEY("Session", "After", config_set_after, .repeats = true),
@@ -561,6 +568,11 @@ check_program(struct config_file *f)
 		program_is_extra(f, ROW_PLUGIN, kind);
 		program_is_extra(f, ROW_EXECUTOR, kind);
 	}
+	if (s->spec->on_stall == STALL_STOP && strcmp(kind, "lua") != 0)
+		config_file_error(f, f->seen[ROW_ON_STALL],
+			"OnStall=stop is for Kind=lua: nothing can stop a "
+			"handler of Kind=%s; log, or move if it is native",
+			kind);
 }
 
 static void

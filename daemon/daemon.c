@@ -14,6 +14,7 @@
 #include "coro/stacks.h"
 #include "describe.h"
 #include "durable.h"
+#include "ending.h"
 #include "eventd/version.h"
 #include "exec/pool.h"
 #include "kernel/kernel.h"
@@ -28,10 +29,9 @@
 #include "watch.h"
 
 enum {
-	STATUS_MS = 5000, /* between looks at the sessions' health */
-	DRAIN_MS = 10,    /* between looks at what is queued */
-	CLOSE_MS = 2000,  /* for connections to close */
-	AWAY_MS = 1000,   /* for handlers of pools, when the loops have ended */
+	STATUS_MS = 5000,     /* between looks at the sessions' health */
+	DRAIN_MS = 10,        /* between looks at what is queued */
+	CLOSE_MS = 2000,      /* for connections to close */
 	HARD_STOP_MS = 10000, /* beyond StopTimeout=: then it gives up */
 	HURRY_MS = 2000,      /* after a second signal */
 	STATUS_TEXT_MAX = 128,
@@ -58,6 +58,7 @@ struct daemon {
 	struct hosting hosting;
 	struct reloader reloader;
 	struct watch watch;
+	struct ending ending;
 	struct durable durable;
 	struct census census;
 	struct round round;
@@ -264,6 +265,13 @@ daemon_on_closed(struct round *round)
 	if (n > 0)
 		log_warn("daemon.connections-left", "connections=%" PRIu32, n);
 	watch_stop(&d->watch);
+	d->ending = (struct ending){.loops = d->loops,
+		.n_loops = d->n_loops,
+		.pools = d->pools,
+		.n_pools = d->n_pools,
+		.sockets = &d->sockets,
+		.status = &d->exit};
+	ending_begin(&d->ending);
 	round_start(&d->round, loop_leave, daemon_on_left);
 }
 
@@ -567,17 +575,6 @@ pools_init(struct daemon *d, const struct config *c)
 	return 0;
 }
 
-/* False: some thread has not ended, and all memory is left to it. */
-static bool
-pools_stop(struct daemon *d)
-{
-	unsigned n_stuck = 0;
-
-	for (unsigned i = 0; i < d->n_pools; i++)
-		n_stuck += pool_stop(d->pools[i], n_stuck ? 0 : AWAY_MS);
-	return n_stuck == 0;
-}
-
 static void
 pools_free(struct daemon *d)
 {
@@ -653,12 +650,7 @@ daemon_deinit(struct daemon *d)
 
 	for (unsigned i = 1; i < d->n_loops; i++)
 		loop_join(&d->loops[i]);
-	if (!pools_stop(d)) {
-		sockets_close(&d->sockets);
-		log_info("daemon.stopped", "status=%d", d->exit);
-		fflush(NULL);
-		_exit(d->exit);
-	}
+	ending_finish(&d->ending);
 	for (unsigned i = 0; i < d->n_loops; i++)
 		if (loop_deinit(&d->loops[i]))
 			r = err_raise(-EBUSY);

@@ -1,8 +1,12 @@
 #include "watch.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +15,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "coro/fault.h"
 #include "kernel/away.h"
 
 enum {
@@ -44,6 +49,14 @@ name_signal(void)
 	return SIGRTMIN + 7;
 }
 
+static const char *
+base_of(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+
+	return slash ? slash + 1 : path ? path : "?";
+}
+
 static void
 describe(struct watch_probe *probe, const struct session *s)
 {
@@ -51,12 +64,38 @@ describe(struct watch_probe *probe, const struct session *s)
 
 	if (s->spec->name)
 		strncpy(probe->name, s->spec->name, WATCH_NAME_SIZE - 1);
+	if (s->spec->path)
+		strncpy(probe->program, base_of(s->spec->path),
+			WATCH_NAME_SIZE - 1);
 	probe->session = s->id;
-	probe->moves = s->spec->moves_stalled;
+	probe->on_stall = s->spec->on_stall;
 	if (!m)
 		return;
 	strncpy(probe->event, m->event, WATCH_EVENT_SIZE - 1);
 	probe->event_id = m->id;
+}
+
+/* Where its handler is: its kind knows, or the stack does. The first frames are
+ * those of the signal, up to @pc, which it interrupted. */
+static void
+ask_where(struct watch_probe *probe, const struct session *s, const void *pc)
+{
+	struct stall *st = &probe->stall;
+	int n, first = 0;
+
+	st->session = s->id;
+	st->event_id = probe->event_id;
+	st->stops = s->spec->on_stall == STALL_STOP;
+	if ((s->ops->stalled && s->ops->stalled(s, st)) || !stall_begin(st))
+		return;
+	n = backtrace(st->frames, STALL_FRAMES);
+	while (first < n && st->frames[first] != pc)
+		first++;
+	first = first < n ? first : 0;
+	memmove(st->frames, st->frames + first,
+		(size_t)(n - first) * sizeof(*st->frames));
+	st->n_frames = n - first;
+	stall_end(st);
 }
 
 /* On the stuck thread, at any instruction of its handler: nobody else touches
@@ -68,12 +107,14 @@ on_name_signal(int number, siginfo_t *info, void *context)
 	struct watch_probe *probe = info->si_value.sival_ptr;
 	const struct session *s;
 
-	(void)number, (void)context;
+	(void)number;
 	if (info->si_code != SI_QUEUE || info->si_pid != getpid())
 		return;
 	s = probe->watch->loops[probe - probe->watch->probes].sched.running;
-	if (s && s->spec)
+	if (s && s->spec) {
 		describe(probe, s);
+		ask_where(probe, s, coro_fault_pc(context));
+	}
 	sem_post(&probe->named);
 	errno = saved_errno;
 }
@@ -82,8 +123,10 @@ static void
 signals_set_up(void)
 {
 	struct sigaction a = {.sa_sigaction = on_name_signal,
-		.sa_flags = SA_SIGINFO | SA_RESTART};
+		.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
+	void *frame;
 
+	(void)backtrace(&frame, 1); /* what it loads is loaded now */
 	sigfillset(&a.sa_mask);
 	sigaction(name_signal(), &a, NULL);
 	atomic_store(&stop_asked_ns, 0);
@@ -133,9 +176,12 @@ name_of(struct watch_probe *probe)
 	struct timespec due;
 	int r;
 
-	probe->name[0] = probe->event[0] = '\0';
+	probe->name[0] = probe->event[0] = probe->program[0] = '\0';
 	probe->session = probe->event_id = 0;
-	probe->moves = false;
+	probe->on_stall = STALL_LOG;
+	stall_ask(&probe->stall);
+	while (sem_trywait(&probe->named) == 0)
+		; /* of a question that was answered too late */
 	if (!atomic_load(&probe->has_thread) ||
 		pthread_sigqueue(probe->thread, name_signal(), value))
 		return "";
@@ -147,6 +193,77 @@ name_of(struct watch_probe *probe)
 		r = sem_timedwait(&probe->named, &due);
 	while (r < 0 && errno == EINTR);
 	return r < 0 ? "" : probe->name;
+}
+
+/* Plugins are loaded from a descriptor that was checked: /proc/self/fd/N. */
+static bool
+is_plugin(const Dl_info *info)
+{
+	return info->dli_fname && strstr(info->dli_fname, "/proc/self/fd/");
+}
+
+static size_t
+frame_text(const struct watch_probe *probe, void *frame, char *text,
+	size_t size, bool *plugin)
+{
+	const char *pc = frame;
+	Dl_info info;
+	int n;
+
+	if (!dladdr(frame, &info))
+		memset(&info, 0, sizeof(info));
+	*plugin = is_plugin(&info);
+	n = snprintf(text, size, "%s(%s+0x%tx)",
+		base_of(*plugin ? probe->program : info.dli_fname),
+		info.dli_sname ? info.dli_sname : "",
+		pc - (const char *)(info.dli_sname ? info.dli_saddr
+						   : info.dli_fbase));
+	return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+}
+
+/* Functions with their offsets, or those of the program, the innermost first,
+ * up to what called the plugin. */
+static void
+frames_text(const struct watch_probe *probe, char text[STALL_TEXT])
+{
+	const struct stall *st = &probe->stall;
+	size_t n = 0, end = 0;
+	bool plugin;
+
+	for (int i = 0; i < st->n_frames && n < STALL_TEXT - 3; i++) {
+		if (n)
+			n += (size_t)sprintf(text + n, "; ");
+		n += frame_text(probe, st->frames[i], text + n, STALL_TEXT - n,
+			&plugin);
+		if (plugin)
+			end = n;
+	}
+	if (end)
+		text[end] = '\0';
+}
+
+/* One line, without what would end the value in the log. */
+static void
+where_of(struct watch_probe *probe, char text[STALL_TEXT])
+{
+	struct stall *st = &probe->stall;
+	size_t n = 0;
+
+	text[0] = '\0';
+	if (!stall_wait(st, probe->session ? NAMED_MS : 0))
+		return;
+	if (st->n_frames)
+		frames_text(probe, text);
+	for (const char *p = st->text; *p && n < STALL_TEXT - 2; p++) {
+		if (*p == '\n' && n)
+			text[n++] = ';';
+		if (*p != '\n' && (*p != '\t' || n))
+			text[n++] = *p == '\t'                ? ' '
+				    : *p == '"' || *p == '\\' ? '\''
+							      : *p;
+	}
+	if (n)
+		text[n] = '\0';
 }
 
 /* Its next events are run by a pool: OnStall=move. */
@@ -171,17 +288,23 @@ static void
 tell_stuck(struct watch_probe *probe, unsigned loop)
 {
 	uint64_t ns = clock_now(&clock_system) - probe->asked_ns;
+	char where[STALL_TEXT];
 	const char *name;
 
 	if (probe->told || atomic_load(&probe->moving))
 		return;
 	probe->told = true;
 	name = name_of(probe);
+	where_of(probe, where);
 	log_err("loop.stuck",
 		"loop=%u session=\"%s\" event=\"%s\" event_id=%" PRIu64
-		" ms=%" PRIu64 " reason=\"a handler on it does not return\"",
-		loop, name, probe->event, probe->event_id, ns / NS_PER_MS);
-	if (!*name || !probe->moves)
+		" ms=%" PRIu64 " traceback=\"%s\" "
+		"reason=\"a handler on it does not return%s\"",
+		loop, name, probe->event, probe->event_id, ns / NS_PER_MS,
+		where,
+		probe->on_stall == STALL_STOP ? "; it is stopped (OnStall=)"
+					      : "");
+	if (!*name || probe->on_stall != STALL_MOVE)
 		return;
 	atomic_store(&probe->moving, true);
 	memset(&probe->move, 0, sizeof(probe->move));
@@ -271,6 +394,7 @@ watch_start(struct watch *w, struct loop *loops, unsigned n_loops,
 	for (unsigned i = 0; i < n_loops; i++) {
 		w->probes[i].watch = w;
 		sem_init(&w->probes[i].named, 0, 0);
+		stall_init(&w->probes[i].stall);
 	}
 	signals_set_up();
 	pthread_condattr_init(&attr);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "exec/loop.h"
+#include "kernel/stall.h"
 
 enum {
 	WATCH_NAME_SIZE = 64,
@@ -32,11 +33,13 @@ struct watch_probe {
 	pthread_t thread;
 	/* Set by the loop's thread, in a signal handler, before @named. */
 	sem_t named;
-	char name[WATCH_NAME_SIZE];   /* of the session that runs */
-	uint64_t session;             /* ... its id */
-	char event[WATCH_EVENT_SIZE]; /* that it handles, and that one's id */
+	char name[WATCH_NAME_SIZE];    /* of the session that runs */
+	uint64_t session;              /* ... its id */
+	char program[WATCH_NAME_SIZE]; /* its script or plugin */
+	char event[WATCH_EVENT_SIZE];  /* that it handles, and that one's id */
 	uint64_t event_id;
-	bool moves;             /* OnStall=move */
+	uint32_t on_stall;      /* enum stall_action */
+	struct stall stall;     /* where that is, asked for with the name */
 	struct sched_task move; /* on the loop, once that turns again */
 	_Atomic bool moving;
 	struct watch *watch;

@@ -55,9 +55,11 @@ coro_fault_say(const struct coro *co, const char *what)
 
 /* ---- the handler ------------------------------------------------------- */
 
-static const void *
-pc_of(const ucontext_t *c)
+const void *
+coro_fault_pc(const void *context)
 {
+	const ucontext_t *c = context;
+
 #if defined(__x86_64__)
 	return (const void *)c->uc_mcontext.gregs[REG_RIP];
 #elif defined(__aarch64__)
@@ -109,7 +111,7 @@ on_fault(int sig, siginfo_t *info, void *context)
 	int saved = errno;
 
 	if (overflowed && the.ops->may_leave &&
-		the.ops->may_leave(co, pc_of(context))) {
+		the.ops->may_leave(co, coro_fault_pc(context))) {
 		errno = saved;
 		leave(co, context);
 		return;

@@ -27,5 +27,8 @@ int coro_fault_init(const struct coro_fault_ops *ops);
 void coro_fault_deinit(void);
 int coro_fault_thread_init(void);
 void coro_fault_thread_deinit(void);
+/* The instruction that a signal interrupted; @context as handlers are given it.
+ */
+const void *coro_fault_pc(const void *context);
 /* Last words, to standard error: who and @what. */
 void coro_fault_say(const struct coro *co, const char *what);

@@ -82,6 +82,13 @@ leader_join(struct loop *l, struct away *a)
 }
 
 void
+leader_tell_stuck(const struct loop *l)
+{
+	if (l->member && atomic_load(&l->member->runs))
+		pool_tell_stuck(l->member);
+}
+
+void
 leader_end(struct loop *l)
 {
 	struct pool_thread *t = l->member;

@@ -24,5 +24,7 @@ struct away *leader_lead(struct pool_thread *t, struct loop *l);
 /* The first thread of @l, which has passed it on for @a, is one of the pool's
  * until the loop has ended. */
 void leader_join(struct loop *l, struct away *a);
+/* Its first thread runs a session that does not return: say so. */
+void leader_tell_stuck(const struct loop *l);
 /* @l has ended: its first thread, wherever it is, may go. */
 void leader_end(struct loop *l);

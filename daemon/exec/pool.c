@@ -340,8 +340,8 @@ pool_new(const struct pool_init *init)
 	return p;
 }
 
-static void
-tell_stuck(const struct pool *p, const struct pool_thread *t)
+void
+pool_tell_stuck(const struct pool_thread *t)
 {
 	struct away *a = atomic_load(&t->runs);
 	const struct session *s = a ? a->session : NULL;
@@ -349,7 +349,8 @@ tell_stuck(const struct pool *p, const struct pool_thread *t)
 	log_err("session.stuck",
 		"session=\"%s\" executor=\"%s\" "
 		"reason=\"its handler does not return; it is left behind\"",
-		s && s->spec && s->spec->name ? s->spec->name : "", p->name);
+		s && s->spec && s->spec->name ? s->spec->name : "",
+		t->pool->name);
 }
 
 /* Until all have ended, but for no longer than @ms. */
@@ -385,7 +386,7 @@ pool_stop(struct pool *p, uint32_t ms)
 			t->joined = !pthread_join(t->thread, NULL);
 		if (t->joined)
 			continue;
-		tell_stuck(p, t);
+		pool_tell_stuck(t);
 		n_stuck++;
 	}
 	return n_stuck;

@@ -88,6 +88,8 @@ struct pool *pool_new(const struct pool_init *init);
  * ended after @ms, which are named in the log: then the pool and the kernel
  * must be left alone. After the loops' threads, or with nothing away. */
 unsigned pool_stop(struct pool *p, uint32_t ms);
+/* What it runs does not return: say so. */
+void pool_tell_stuck(const struct pool_thread *t);
 struct pool *pool_free(struct pool *p); /* after pool_stop() */
 void pool_look(struct pool *p, struct pool_state *state);
 

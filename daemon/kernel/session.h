@@ -28,6 +28,7 @@ struct kin;
 struct profile;
 struct sched;
 struct session;
+struct stall;
 struct ties;
 
 /* What became of an event given to session_ops.run(). */
@@ -90,6 +91,10 @@ struct session_ops {
 	/* The event that its handler has now, or NULL; from a signal on the
 	 * thread that runs it. NULL: not known. */
 	const struct msg *(*handles)(const struct session *s);
+	/* Likewise: its handler does not return; answer @st, now or as soon as
+	 * that thread can, and stop what runs if st->stops. False, or NULL: by
+	 * the frames of its stack. */
+	bool (*stalled)(const struct session *s, struct stall *st);
 	/* Children outlive the state: stop() sees to them. */
 	bool keeps_children;
 	/* Its run() and reply() may run on other threads than its home's, as

@@ -315,7 +315,7 @@ spec_inherit(struct session_spec *spec, const struct session_spec *from)
 	spec->restart_window_ms = from->restart_window_ms;
 	spec->memory_max = from->memory_max;
 	spec->handler_ms = from->handler_ms;
-	spec->moves_stalled = from->moves_stalled;
+	spec->on_stall = from->on_stall;
 	spec->concurrency = from->concurrency;
 	spec->max_attempts = from->max_attempts;
 	if (!spec->executor && copy_text(&spec->executor, from->executor))

@@ -99,10 +99,10 @@ struct session_spec {
 	uint32_t on_demand;  /* Start=: its state is made for the first event */
 	uint32_t collect;    /* it ends when nothing refers to it */
 	char *group;         /* Group=, its supervisor; or NULL */
-	uint32_t moves_stalled; /* OnStall=move */
-	char *executor;         /* Executor=; NULL: its loop */
-	int32_t order;          /* Order= within the group, then by name */
-	char **after;           /* After=: n_after files or aliases */
+	uint32_t on_stall;   /* OnStall=, enum stall_action */
+	char *executor;      /* Executor=; NULL: its loop */
+	int32_t order;       /* Order= within the group, then by name */
+	char **after;        /* After=: n_after files or aliases */
 	size_t n_after;
 	uint32_t mode; /* Mode=, enum bind_mode; of Kind=client */
 	/* What a failure of this one does to its siblings; of a group: what

@@ -357,6 +357,7 @@ const struct session_ops kind_lua = {
 	.owes = lua_owes,
 	.goes_away = true,
 	.handles = lua_handles,
+	.stalled = lua_watch_ask,
 	.cancelled = lua_cancelled,
 	.awaited = lua_awaited,
 };

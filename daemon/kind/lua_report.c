@@ -58,19 +58,16 @@ append_level(struct lua_report *r, const lua_Debug *ar)
 	append(r, line, strlen(line));
 }
 
-/* The innermost levels of @L; nothing if no line of a script is there. Unlike
+/* The innermost levels of @L: is a line of a script there? Unlike
  * luaL_traceback() it takes no memory, and no time that grows with the depth
  * of a recursion that has filled it. */
-static void
-append_trace(struct lua_report *r, lua_State *L, int level)
+static bool
+append_levels(struct lua_report *r, lua_State *L, int level)
 {
-	static const char title[] = "\nstack traceback:";
-	size_t before = r->n;
 	bool has_line = false;
 	lua_Debug ar;
 	int last = level + TRACE_LEVELS;
 
-	append(r, title, sizeof(title) - 1);
 	for (; level < last && lua_getstack(L, level, &ar); level++) {
 		lua_getinfo(L, "Sln", &ar);
 		has_line = has_line || *ar.what != 'C';
@@ -78,8 +75,31 @@ append_trace(struct lua_report *r, lua_State *L, int level)
 	}
 	if (level == last && lua_getstack(L, level, &ar))
 		append(r, "\n\t...", 5);
-	if (!has_line)
+	return has_line;
+}
+
+/* Nothing if no line of a script is there. */
+static void
+append_trace(struct lua_report *r, lua_State *L, int level)
+{
+	static const char title[] = "\nstack traceback:";
+	size_t before = r->n;
+
+	append(r, title, sizeof(title) - 1);
+	if (!append_levels(r, L, level))
 		r->text[r->n = before] = '\0';
+}
+
+void
+lua_report_where(
+	const struct lua_session *ls, lua_State *L, char *text, size_t size)
+{
+	struct lua_report r = {text, size, 0};
+
+	text[0] = '\0';
+	append_levels(&r, L, 0);
+	for (const struct lua_frame *f = ls->frames; f; f = f->up)
+		append_levels(&r, f->L, 0);
 }
 
 static int
@@ -179,6 +199,10 @@ lua_report(struct lua_session *ls, int status, char text[LUA_REPORT_MAX])
 	struct lua_report report = {text, LUA_REPORT_MAX, 0};
 
 	*text = '\0';
+	if (status == LUA_SESSION_STALLED) {
+		snprintf(text, LUA_REPORT_MAX, LUA_WATCH_STALLED_TEXT);
+		return;
+	}
 	if (status == LUA_SESSION_LATE) {
 		snprintf(text, LUA_REPORT_MAX,
 			"handler ran longer than HandlerTimeout=%" PRIu32 "ms",

@@ -162,14 +162,15 @@ static int
 resume(struct lua_session *ls, int n_args)
 {
 	struct lua_watch_mark before;
+	enum lua_watch_late late;
 	int status, n;
-	bool late;
 
 	lua_watch_enter(&before, ls->co, ls->handler_ms);
 	status = lua_resume(ls->co, NULL, n_args, &n);
 	late = lua_watch_leave(&before);
 	if (late && (status == LUA_OK || status == LUA_YIELD))
-		return LUA_SESSION_LATE;
+		return late == LUA_WATCH_LATE ? LUA_SESSION_LATE
+					      : LUA_SESSION_STALLED;
 	if (status == LUA_OK) {
 		if (n != SLOTS)
 			lua_settop(ls->co, SLOTS);

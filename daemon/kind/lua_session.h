@@ -133,8 +133,8 @@ extern const char lua_key_handlers, lua_key_event;
 void lua_run_init(lua_State *L);
 /* Run `_start`, the handler of ls->m, or go on with the one that waits.
  * LUA_OK, LUA_YIELD: it waits, or an error whose object is on ls->co, or
- * LUA_SESSION_LATE: it ended, but too late. */
-enum { LUA_SESSION_LATE = -1 };
+ * LUA_SESSION_LATE, _STALLED: it ended, but too late. */
+enum { LUA_SESSION_LATE = -1, LUA_SESSION_STALLED = -2 };
 int lua_run_start(struct lua_session *ls);
 int lua_run_event(struct lua_session *ls);
 int lua_run_on(struct lua_session *ls);
@@ -158,6 +158,9 @@ int lua_protect(struct lua_session *ls, lua_CFunction fn, void *arg,
 	char text[LUA_REPORT_MAX]);
 /* The error object on top of ls->co, with the traceback there. */
 void lua_report(struct lua_session *ls, int status, char text[LUA_REPORT_MAX]);
+/* Where @L, which runs now, is: a line a level, and those who resumed it. */
+void lua_report_where(
+	const struct lua_session *ls, lua_State *L, char *text, size_t size);
 
 /* ---- what scripts see; each may raise ---------------------------------- */
 

@@ -12,6 +12,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "kernel/away.h"
+#include "kernel/msg.h"
+#include "kernel/stall.h"
+#include "kind/lua_session.h"
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -61,7 +64,7 @@ look_at_clock(struct lua_watch *w)
 	uint64_t limit_ns = (uint64_t)w->limit_ms * NS_PER_MS;
 
 	if (w->running && limit_ns && cpu_ns() - w->started_ns > limit_ns)
-		w->late = true;
+		w->late = LUA_WATCH_LATE;
 }
 
 static int
@@ -69,6 +72,8 @@ raise_late(lua_State *L)
 {
 	uint32_t ms = lua_watch_here.limit_ms;
 
+	if (lua_watch_here.late == LUA_WATCH_STALLED)
+		return luaL_error(L, LUA_WATCH_STALLED_TEXT);
 	if (ms % 1000)
 		return luaL_error(L,
 			"handler ran longer than HandlerTimeout=%dms", (int)ms);
@@ -76,11 +81,52 @@ raise_late(lua_State *L)
 		(int)(ms / 1000));
 }
 
+/* ---- where it is ------------------------------------------------------ */
+
+/* Somebody waits for the hook to be called. */
+static bool
+is_wanted(const struct lua_watch *w)
+{
+	return w->late || w->asked;
+}
+
+static void
+tell_where(struct lua_watch *w, lua_State *L)
+{
+	const struct lua_session *ls = lua_session_peek(L);
+	struct stall *st = w->asked;
+
+	w->asked = NULL;
+	if (!st || !stall_begin(st))
+		return;
+	if (ls->session->id == st->session &&
+		(ls->m ? ls->m->id : 0) == st->event_id)
+		lua_report_where(ls, L, st->text, sizeof(st->text));
+	stall_end(st);
+}
+
+bool
+lua_watch_ask(const struct session *s, struct stall *st)
+{
+	struct lua_watch *w = &lua_watch_here;
+	lua_State *L = w->running;
+
+	if (!L || lua_session_peek(L)->session != s)
+		return false;
+	w->asked = st;
+	if (st->stops && !w->late)
+		w->late = LUA_WATCH_STALLED;
+	lua_sethook(L, on_hook, ARMED, 1);
+	return true;
+}
+
 void
 lua_watch_check(lua_State *L)
 {
 	struct lua_watch *w = &lua_watch_here;
 
+	if (w->asked)
+		tell_where(w, L);
 	if (w->by_hook && !w->late)
 		look_at_clock(w);
 	if (!w->late)
@@ -130,7 +176,7 @@ lua_watch_hold(lua_State *L)
 		lua_sethook(L, on_hook,
 			LUA_MASKRET | (w->by_hook ? LUA_MASKCOUNT : 0),
 			HOOK_EVERY);
-	if (w->late) /* the signal may have come meanwhile */
+	if (is_wanted(w)) /* the signal may have come meanwhile */
 		lua_sethook(L, on_hook, ARMED, 1);
 }
 
@@ -142,7 +188,7 @@ set_plain_hook(struct lua_watch *w, lua_State *L)
 		   (w->holder == L ? LUA_MASKRET : 0);
 
 	lua_sethook(L, mask ? on_hook : NULL, mask, HOOK_EVERY);
-	if (w->late)
+	if (is_wanted(w))
 		lua_sethook(L, on_hook, ARMED, 1);
 }
 
@@ -155,6 +201,8 @@ on_hook(lua_State *L, lua_Debug *ar)
 	if (w->holder == L && ar->event == LUA_HOOKRET &&
 		!is_called(L, w->holder_call, 1))
 		let_go(w);
+	if (w->asked)
+		tell_where(w, L);
 	if (w->by_hook && !w->late)
 		look_at_clock(w);
 	if (!w->late) {
@@ -179,7 +227,7 @@ on_tick(int signal, siginfo_t *info, void *context)
 	w->ticks += 1 + (uint32_t)info->si_overrun;
 	/* One more than the limit has: the first tick may come at once. */
 	if (w->ticks > w->limit_ms / LUA_WATCH_TICK_MS) {
-		w->late = true;
+		w->late = LUA_WATCH_LATE;
 		lua_sethook(L, on_hook, ARMED, 1);
 	}
 }
@@ -267,7 +315,7 @@ lua_watch_switch(lua_State *L)
 		let_go(w);
 	w->running = L;
 	/* The signal may have come before: it hooked the one that ran then. */
-	if (w->late)
+	if (is_wanted(w) && L)
 		lua_sethook(L, on_hook, ARMED, 1);
 	else if (w->by_hook && !lua_gethook(L))
 		lua_sethook(L, on_hook, LUA_MASKCOUNT, HOOK_EVERY);
@@ -296,7 +344,7 @@ lua_watch_enter_rest(
 		suspend(w, before);
 	w->ticks = 0;
 	w->limit_ms = limit_ms;
-	w->late = false;
+	w->late = LUA_WATCH_IN_TIME;
 	if (w->by_hook)
 		w->started_ns = cpu_ns();
 	lua_watch_switch(L);

@@ -16,7 +16,18 @@
 
 #include <lua.h>
 
+struct session;
+struct stall;
+
 enum { LUA_WATCH_TICK_MS = 10 };
+
+#define LUA_WATCH_STALLED_TEXT "handler held up its loop (OnStall=stop)"
+/* Why what runs must end. */
+enum lua_watch_late {
+	LUA_WATCH_IN_TIME,
+	LUA_WATCH_LATE,    /* it has had more than it may */
+	LUA_WATCH_STALLED, /* it holds up its loop: OnStall=stop */
+};
 
 /* The thread's own; its signal handler reads and writes it in between, which
  * is why it is volatile. */
@@ -24,7 +35,7 @@ struct lua_watch {
 	lua_State *volatile running; /* NULL: none */
 	volatile uint32_t ticks;     /* since it was entered */
 	volatile uint32_t limit_ms;
-	volatile bool late;
+	volatile uint8_t late; /* enum lua_watch_late */
 	bool ready;
 	bool by_hook;
 	bool has_timer;
@@ -33,6 +44,8 @@ struct lua_watch {
 	/* Which C function holds the home; NULL: none does by itself. */
 	lua_State *holder;
 	const void *holder_call;
+	/* Where is it? NULL: nobody asks. */
+	struct stall *volatile asked;
 };
 /* Reached from a signal handler: no lazy allocation of thread-local memory. */
 extern _Thread_local struct lua_watch lua_watch_here
@@ -42,7 +55,7 @@ extern _Thread_local struct lua_watch lua_watch_here
 struct lua_watch_mark {
 	lua_State *running;
 	uint32_t ticks, limit_ms;
-	bool late;
+	uint8_t late;
 	uint64_t started_ns;
 };
 
@@ -65,21 +78,21 @@ lua_watch_enter(struct lua_watch_mark *before, lua_State *L, uint32_t limit_ms)
 	}
 	w->ticks = 0;
 	w->limit_ms = limit_ms;
-	w->late = false;
+	w->late = LUA_WATCH_IN_TIME;
 	w->running = L;
 }
-/* True: it has had more than that, so it has failed, whatever it made of the
- * errors raised in it. */
+/* Not in time: so it has failed, whatever it made of the errors raised in it.
+ */
 void lua_watch_leave_rest(const struct lua_watch_mark *before);
-static inline bool
+static inline enum lua_watch_late
 lua_watch_leave(const struct lua_watch_mark *before)
 {
 	struct lua_watch *w = &lua_watch_here;
-	bool late;
+	enum lua_watch_late late;
 
 	w->running = NULL;
-	late = w->late;
-	w->late = false;
+	late = (enum lua_watch_late)w->late;
+	w->late = LUA_WATCH_IN_TIME;
 	w->limit_ms = 0;
 	if (before->running)
 		lua_watch_leave_rest(before);
@@ -96,6 +109,11 @@ void lua_watch_check(lua_State *L);
  * the session's home until it returns to the script, by whatever way. For
  * lua_session_of(). */
 void lua_watch_hold(lua_State *L);
+/* Where is the script of @s, which runs on this thread? In a signal handler;
+ * the answer comes from the script's next instruction, or lua_watch_check() in
+ * a function of ours. With st->stops it fails there. False: no script of it runs
+ * now. */
+bool lua_watch_ask(const struct session *s, struct stall *st);
 /* Another Lua thread of the same state runs on. */
 void lua_watch_switch(lua_State *L);
 /* Use the count hook on this thread from now on; for tests. */

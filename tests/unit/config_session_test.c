@@ -12,6 +12,7 @@
 #include "kernel/claim.h"
 #include "kernel/delays.h"
 #include "kernel/spec.h"
+#include "kernel/stall.h"
 
 struct fixture {
 	struct files files;
@@ -212,6 +213,22 @@ test_a_mode_is_that_of_a_client_kind(void **state)
 	wrong(t, "[Session]\nKind=client\nMode=fannout\n", "3:6", "fanout");
 	wrong(t, GOOD "[Mailbox]\nOverflow=disconnect\n", "5:10",
 		"not 'disconnect'");
+}
+
+static void
+test_only_scripts_can_be_stopped(void **state)
+{
+	struct fixture *t = *state;
+
+	assert_int_equal(
+		read_text(t, GOOD "OnStall=stop\n")->on_stall, STALL_STOP);
+	no_errors(t);
+	assert_int_equal(
+		read_text(t, GOOD "OnStall=move\n")->on_stall, STALL_MOVE);
+	no_errors(t);
+	wrong(t, "[Session]\nKind=client\nOnStall=stop\n", "3:9",
+		"OnStall=stop is for Kind=lua");
+	wrong(t, GOOD "OnStall=kill\n", "4:9", "kill");
 }
 
 static void
@@ -560,6 +577,7 @@ main(void)
 		T(test_defaults_hold_for_what_is_left_out),
 		T(test_a_client_kind_needs_no_program),
 		T(test_a_mode_is_that_of_a_client_kind),
+		T(test_only_scripts_can_be_stopped),
 		T(test_crlf_and_bom_are_taken),
 		T(test_wrong_keys_are_told_with_a_hint),
 		T(test_wrong_sections_are_told_with_a_hint),

@@ -3,8 +3,11 @@
 #include "rig.h"
 
 #include <lauxlib.h>
+#include <pthread.h>
+#include <signal.h>
 #include <time.h>
 
+#include "kernel/stall.h"
 #include "kind/lua_watch.h"
 
 enum { LIMIT_MS = 30 };
@@ -289,6 +292,156 @@ test_in_time_there_is_no_hook(void **state)
 	lua_close(L);
 }
 
+/* ---- where it is ------------------------------------------------------- */
+
+/* Who asks: another thread, by a signal to this one. */
+static struct asking {
+	struct rig *rig;
+	pthread_t thread;
+	struct stall stall;
+	bool stops;
+	volatile bool is_asked; /* it ran a handler then */
+	_Atomic bool told, enough;
+} asking;
+
+static void
+on_ask(int number)
+{
+	const struct session *s = asking.rig->s.running;
+	const struct msg *m = s ? s->ops->handles(s) : NULL;
+
+	(void)number;
+	if (!m)
+		return;
+	asking.stall.session = s->id;
+	asking.stall.event_id = m->id;
+	asking.stall.stops = asking.stops;
+	asking.is_asked = s->ops->stalled(s, &asking.stall);
+}
+
+static void *
+ask_until_told(void *arg)
+{
+	(void)arg;
+	while (!asking.enough && !asking.told) {
+		stall_ask(&asking.stall);
+		pthread_kill(asking.thread, SIGUSR1);
+		if (stall_wait(&asking.stall, 20) && *asking.stall.text)
+			asking.told = true;
+	}
+	return NULL;
+}
+
+/* Call `x` of the script while somebody asks again and again. */
+static struct session *
+ask(struct rig *rig, const char *script, bool stops)
+{
+	struct sigaction action = {.sa_handler = on_ask};
+	struct session_spec *spec = rig_lua_spec(rig, "a", script);
+	struct session *s;
+	pthread_t thread;
+
+	memset(&asking, 0, sizeof(asking));
+	stall_init(&asking.stall);
+	asking.rig = rig;
+	asking.stops = stops;
+	asking.thread = pthread_self();
+	spec->handler_ms = stops ? 0 : 2000;
+	s = rig_start(rig, spec);
+	sigaction(SIGUSR1, &action, NULL);
+	assert_int_equal(
+		pthread_create(&thread, NULL, ask_until_told, NULL), 0);
+	rig_call(rig, "a", "x", "data");
+	asking.enough = true;
+	pthread_join(thread, NULL);
+	signal(SIGUSR1, SIG_IGN);
+	return s;
+}
+
+static void
+expect_told(const char *part)
+{
+	if (!strstr(asking.stall.text, part))
+		fail_msg("'%s' is not in: %s", part, asking.stall.text);
+}
+
+static void
+test_it_tells_where_it_is_and_goes_on(void **state)
+{
+	struct session *s = ask(*state,
+		"local function deep(n) if n > 0 then return 1 + deep(n - 1)\n"
+		"  end local i = 0 while i < 60000000 do i = i + 1 end\n"
+		"return i end\n"
+		"return { x = function() local r = deep(3) return r end }",
+		false);
+
+	if (!asking.told)
+		skip(); /* signals are held back, or it was too quick */
+	expect_told("a.lua:2: in ");
+	expect_told("'deep'");
+	expect_told("a.lua:4: in function <");
+	assert_string_equal(session_state_word(s), "up");
+}
+
+static void
+test_it_is_told_through_coroutines_and_stopped(void **state)
+{
+	struct session *s = ask(*state,
+		"local function spin() while true do end end\n"
+		"return { x = function()\n"
+		"  pcall(coroutine.wrap(function()\n"
+		"    while true do pcall(spin) end end)) return 'saved' end }",
+		true);
+
+	assert_true(asking.told);
+	expect_told("a.lua:1: in ");
+	expect_told("a.lua:4: in ");
+	expect_told("a.lua:3: in function <");
+	rig_expect_failed(s, "handler held up its loop (OnStall=stop)");
+	rig_expect_failed(s, "event x (id ");
+}
+
+/* What searches a long text is ours, and asks. */
+static void
+test_a_search_is_stopped_as_well(void **state)
+{
+	struct session *s = ask(*state,
+		"return { x = function()\n"
+		"  return ('a'):rep(1000):find(('a-'):rep(30) .. 'b') end }",
+		true);
+
+	assert_true(asking.told);
+	expect_told("a.lua:2: in ");
+	rig_expect_failed(s, "handler held up its loop (OnStall=stop)");
+}
+
+/* Asked in the middle of a handler, given up, and then others run. */
+static void
+test_a_question_that_was_given_up_does_no_harm(void **state)
+{
+	struct rig *rig = *state;
+	struct stall st;
+	struct lua_watch_mark before;
+	struct session *s = rig_lua(
+		rig, "a", "return { x = function() return 'fine' end }");
+	lua_State *L = luaL_newstate();
+
+	stall_init(&st);
+	stall_ask(&st);
+	assert_false(lua_watch_ask(s, &st)); /* nothing runs */
+	*(void **)lua_getextraspace(L) = NULL;
+	assert_true(stall_begin(&st));
+	stall_end(&st);
+	assert_true(stall_wait(&st, 1000));
+	stall_ask(&st);
+	assert_false(stall_wait(&st, 1));
+	assert_false(stall_begin(&st)); /* nobody waits any more */
+	lua_watch_enter(&before, L, 0);
+	assert_int_equal(lua_watch_leave(&before), LUA_WATCH_IN_TIME);
+	rig_expect(rig, "a", "x", "", "fine");
+	lua_close(L);
+}
+
 int
 main(void)
 {
@@ -320,6 +473,12 @@ main(void)
 		TEST(test_no_limit),
 		BY_TIMER(test_hook_left_behind_goes_away),
 		BY_TIMER(test_in_time_there_is_no_hook),
+		BY_TIMER(test_it_tells_where_it_is_and_goes_on),
+#if !defined(__SANITIZE_THREAD__) /* it holds signals back */
+		BY_TIMER(test_it_is_told_through_coroutines_and_stopped),
+		BY_TIMER(test_a_search_is_stopped_as_well),
+#endif
+		BY_TIMER(test_a_question_that_was_given_up_does_no_harm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,88 @@
+#include "ending.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "exec/leader.h"
+#include "exec/loop.h"
+#include "exec/pool.h"
+#include "sockets.h"
+
+enum {
+	AWAY_MS = 1000,  /* for handlers of pools, when the loops have ended */
+	LOOPS_MS = 1000, /* for first threads of loops to come back */
+};
+
+static void
+leave(const struct ending *e)
+{
+	sockets_close(e->sockets);
+	log_info("daemon.stopped", "status=%d", *e->status);
+	fflush(NULL);
+	_exit(*e->status);
+}
+
+/* False: some thread has not ended. */
+static bool
+stop_pools(const struct ending *e, uint32_t ms)
+{
+	unsigned n_stuck = 0;
+
+	for (unsigned i = 0; i < e->n_pools; i++)
+		n_stuck += pool_stop(e->pools[i], n_stuck ? 0 : ms);
+	return n_stuck == 0;
+}
+
+/* Once: whoever comes second waits for the end of the process. */
+static void
+take(struct ending *e)
+{
+	while (atomic_exchange(&e->taken, true))
+		pause();
+}
+
+static void *
+watch_end(void *arg)
+{
+	struct ending *e = arg;
+	struct timespec due;
+	int r;
+
+	clock_gettime(CLOCK_REALTIME, &due);
+	due.tv_sec += LOOPS_MS / 1000;
+	do
+		r = sem_timedwait(&e->over, &due);
+	while (r < 0 && errno == EINTR);
+	if (r == 0)
+		return NULL;
+	take(e);
+	for (unsigned i = 0; i < e->n_loops; i++)
+		leader_tell_stuck(&e->loops[i]);
+	stop_pools(e, 0);
+	leave(e);
+	return NULL;
+}
+
+void
+ending_begin(struct ending *e)
+{
+	sem_init(&e->over, 0, 0);
+	e->started = pthread_create(&e->thread, NULL, watch_end, e) == 0;
+}
+
+void
+ending_finish(struct ending *e)
+{
+	if (e->started) {
+		sem_post(&e->over);
+		take(e);
+		pthread_join(e->thread, NULL);
+	}
+	if (!stop_pools(e, AWAY_MS))
+		leave(e);
+}

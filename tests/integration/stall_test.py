@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Handlers that hold up their thread: they are named with the place where they
+are, stopped if their file says so, harm nobody else on a pool, and may start
+helpers."""
+import os
+import unittest
+
+import harness
+
+OK, FAILED_HANDLER = 0, 11
+EXECUTORS = ("loop", "worker", "threadpool", "leader")
+# ThreadSanitizer holds a signal back until its thread makes a call that it
+# intercepts: a handler that spins makes none.
+HEARS_SIGNALS = unittest.skipIf(
+    os.environ.get("SANITIZE") == "thread", "TSan holds signals back")
+
+SPIN = """
+local function around(n)
+    while n > 0 do n = n - 0 end
+    return n
+end
+return {
+    spin = function() local n = around(1) return n end,
+    hidden = function()
+        pcall(coroutine.wrap(function() while true do pcall(around, 1) end end))
+        return "saved"
+    end,
+    ping = function() return "pong" end,
+}
+"""
+
+
+def plugin(name):
+    return os.path.join(os.environ.get("EVENTD_BUILD", "build/debug"),
+                        f"tests/unit/kind/plugins/{name}.so")
+
+
+class Stall(harness.TestCase):
+    def watched(self, *words):
+        self.daemon.start(*words, environment={"WATCHDOG_USEC": "200000"})
+        return self.daemon.client()
+
+    def line(self, event):
+        self.daemon.logged(event)
+        return next(line for line in self.daemon.text().splitlines()
+                    if event in line)
+
+    @HEARS_SIGNALS
+    def test_a_script_is_named_with_its_traceback(self):  # B62
+        self.daemon.session("a", "Loop=1", "HandlerTimeout=0", script=SPIN)
+        client = self.watched("--loops", "2")
+        number = client.post_soon("a", "spin")
+        client.request("ping")
+        line = self.line("loop.stuck")
+        self.assertIn('loop=1 session="a" event="spin"', line)
+        self.assertRegex(line, r"traceback=\"[^\"]*a\.lua:3: in [^;]*around'; "
+                               r"[^\"]*a\.lua:7: in function <")
+        self.assertNotIn("event_id=0 ", line)
+        self.assertFalse(client.settled(number))
+        self.daemon.process.kill()
+        self.daemon.wait()
+
+    @HEARS_SIGNALS
+    def test_a_script_is_stopped_if_its_file_says_so(self):  # B62 B94
+        self.daemon.session("a", "Loop=1", "HandlerTimeout=0",
+                            "OnStall=stop", "Restart=on-failure",
+                            "RestartSec=10ms", script=SPIN)
+        client = self.watched("--loops", "2")
+        for event in ("spin", "hidden"):
+            status, _ = client.call("a", event)
+            self.assertNotEqual(status, OK)
+            self.assertEqual(client.call("a", "ping"), (OK, b"pong"))
+            self.daemon.logged(f"event {event} (id ")
+        self.assertIn("it is stopped (OnStall=)", self.line("loop.stuck"))
+        self.assertIn("handler held up its loop (OnStall=stop)",
+                      self.daemon.text())
+        self.assertEqual(self.daemon.stop(), 0)
+
+    @HEARS_SIGNALS
+    def test_a_plugin_is_named_with_its_frames(self):
+        self.daemon.session("b", "Loop=1", "Kind=native",
+                            f"Plugin={plugin('blocks')}")
+        client = self.watched("--loops", "2")
+        self.assertEqual(client.call("b", "nap", b"1"), (OK, b"1"))
+        client.post_soon("b", "block")
+        line = self.line("loop.stuck")
+        self.assertIn('loop=1 session="b" event="block"', line)
+        self.assertRegex(line, r"traceback=\"[^\"]*blocks\.so\(\+0x[^\"]*\" reason")
+        self.daemon.process.kill()
+        self.daemon.wait()
+
+    def test_one_that_blocks_for_ever_on_a_pool_harms_nobody(self):
+        self.daemon.configure("StopTimeout=300ms",
+                              *(line for name in EXECUTORS[1:] for line in
+                                (f"[Pool {name}-2]", f"Type={name}",
+                                 "Threads=2")))
+        for name in EXECUTORS[1:]:
+            self.daemon.session(f"stuck-{name}", f"Executor={name}-2",
+                                "Kind=native", f"Plugin={plugin('blocks')}")
+            self.daemon.session(f"other-{name}", f"Executor={name}-2",
+                                script=SPIN)
+        self.daemon.session("plain", script=SPIN)
+        self.daemon.start()
+        client = self.daemon.client()
+        for name in EXECUTORS[1:]:
+            client.post_soon(f"stuck-{name}", "block")
+        client.request("ping")
+        for _ in range(20):
+            for name in EXECUTORS[1:]:
+                self.assertEqual(client.call(f"other-{name}", "ping"),
+                                 (OK, b"pong"))
+            self.assertEqual(client.call("plain", "ping"), (OK, b"pong"))
+        self.daemon.process.terminate()
+        self.daemon.wait()
+        for name in EXECUTORS[1:]:
+            self.daemon.logged(f'session.stuck session="stuck-{name}"')
+
+    @HEARS_SIGNALS
+    def test_one_that_blocks_for_ever_on_its_loop_is_left(self):
+        self.daemon.configure("StopTimeout=300ms")
+        self.daemon.session("stuck", "Loop=1", "Kind=native",
+                            f"Plugin={plugin('blocks')}")
+        self.daemon.session("plain", "Loop=0", script=SPIN)
+        client = self.watched("--loops", "2")
+        client.post_soon("stuck", "block")
+        self.daemon.logged('loop.stuck loop=1 session="stuck"')
+        for _ in range(20):
+            self.assertEqual(client.call("plain", "ping"), (OK, b"pong"))
+        self.daemon.process.terminate()
+        self.assertEqual(self.daemon.wait(), 70)
+        self.daemon.logged("daemon.stuck")
+
+    def test_helpers_get_no_descriptor_of_ours(self):
+        for name in EXECUTORS:
+            self.daemon.session(name, f"Executor={name}", "Kind=native",
+                                f"Plugin={plugin('blocks')}")
+        self.daemon.start()
+        client = self.daemon.client()
+        for name in EXECUTORS:
+            status, text = client.call(name, "shell",
+                                       b"echo /proc/self/fd/*\0")
+            self.assertEqual(status, OK)
+            numbers = {int(path.rsplit("/", 1)[1])
+                       for path in text.decode().split()}
+            # its own: the pipe, and the directory while it is read
+            self.assertLessEqual(numbers, {0, 1, 2, 3}, (name, numbers))
+            status, text = client.call(
+                name, "shell", b"grep SigBlk /proc/self/status\0")
+            self.assertEqual((status, text.split()),
+                             (OK, [b"SigBlk:", b"0" * 16]))
+
+    def test_forks_on_every_executor_do_not_hang(self):
+        for name in EXECUTORS:
+            for i in range(3):
+                self.daemon.session(f"{name}{i}", f"Executor={name}",
+                                    "Kind=native",
+                                    f"Plugin={plugin('blocks')}")
+        self.daemon.session("plain", script=SPIN)
+        self.daemon.start("--loops", "2")
+        client = self.daemon.client()
+        numbers = [client.call_soon(f"{name}{i}", "fork") for _ in range(10)
+                   for name in EXECUTORS for i in range(3)]
+        for _ in range(50):
+            self.assertEqual(client.call("plain", "ping"), (OK, b"pong"))
+        client.until(lambda: all(n in client.replies for n in numbers))
+        self.assertEqual({client.replies[n] for n in numbers}, {(OK, b"7")})
+        self.assertEqual(self.daemon.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
