@@ -157,13 +157,19 @@ coro_resume(struct coro *co)
 
 /* ---- having and giving back -------------------------------------------- */
 
+void
+coro_thread_init(void)
+{
+	if (!own.is_ready)
+		own.is_ready = coro_fault_thread_init() == 0;
+}
+
 __attribute__((noinline)) static struct coro *
 take_slowly(void)
 {
 	struct coro *co;
 
-	if (!own.is_ready)
-		own.is_ready = coro_fault_thread_init() == 0;
+	coro_thread_init();
 	co = stacks_take_free(CACHE_BATCH, &own.n_free);
 	if (co) {
 		own.free = co->next;

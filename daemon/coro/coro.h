@@ -87,6 +87,8 @@ struct coro *coro_free(struct coro *co);
 enum coro_state coro_resume(struct coro *co);
 /* The one that runs on this thread, or NULL. */
 struct coro *coro_running(void);
+/* This thread may go on with coroutines that another has begun. */
+void coro_thread_init(void);
 /* Free ones of this thread go to the others. Before the thread ends. */
 void coro_thread_deinit(void);
 

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "kernel/aside.h"
+#include "kernel/away.h"
 #include "kernel/history.h"
 #include "kernel/queue.h"
 #include "kernel/sched.h"
@@ -128,13 +129,16 @@ await_run(struct sched *sched, struct session *s)
 	return m != NULL;
 }
 
-/* An urgent one stands before some that have been looked at. */
+/* An urgent one stands before some that have been looked at. While the session
+ * is run elsewhere its kind is not asked: all are looked at again then. */
 void
 await_arrived(struct sched *sched, struct session *s, const struct msg *m)
 {
+	bool out = away_is_out(s);
+
 	if (m->flags & MSG_URGENT)
 		for (struct await *a = s->box.rare->awaits; a; a = a->next)
-			if (a->matches(a, m))
+			if (out || a->matches(a, m))
 				a->cursor.at = NULL;
 	sched_enqueue(sched, s);
 }

@@ -372,8 +372,7 @@ session_set_executor(struct session *s, struct executor *x)
 
 	if (!session_away(s) && !x)
 		return 0;
-	if (!s->ops->goes_away ||
-		(x && s->begun && s->ops->stays && s->ops->stays(s)))
+	if (!s->ops->goes_away)
 		return AWAY_E_KIND;
 	if (!session_away(s)) {
 		if (!session_health(s))

@@ -346,7 +346,7 @@ has_more(const struct session *s)
 		return false;
 	if ((s->control.tail && s->begun) || await_has_more(s))
 		return true;
-	if (!is_ready(s))
+	if (!is_ready(s) || s->exiting)
 		return false;
 	return s->notices.tail ||
 	       (s->box.admitted.head && !(s->box_bits & BOX_HELD));
@@ -393,6 +393,15 @@ run_special(struct sched *sched, struct session *s)
 	return n;
 }
 
+/* It is to end, and no handler of it is in the middle. */
+static bool
+may_end(const struct session *s)
+{
+	bool waits = s->run == SESSION_BUSY || (s->leased && s->ops->awaited);
+
+	return s->exiting && (s->stopping || !waits);
+}
+
 /* It has run: has it more to do, or does it end? */
 static void
 leave_special(struct sched *sched, struct session *s)
@@ -403,7 +412,7 @@ leave_special(struct sched *sched, struct session *s)
 		queue_fall(sched, s);
 	if (session_journal(s))
 		journal_ran(sched, s);
-	if (s->exiting && (s->stopping || s->run != SESSION_BUSY))
+	if (may_end(s))
 		life_finish(s);
 	else if (has_more(s))
 		sched_enqueue(sched, s);

@@ -100,8 +100,6 @@ struct session_ops {
 	/* Its run() and reply() may run on other threads than its home's, as
 	 * kernel/away.h says. */
 	bool goes_away;
-	/* Not this one, such as it is. NULL: any may. */
-	bool (*stays)(const struct session *s);
 	/* It has a state, and another executor than before. May be NULL. */
 	void (*moved)(struct session *s);
 };

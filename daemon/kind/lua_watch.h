@@ -111,8 +111,8 @@ void lua_watch_check(lua_State *L);
 void lua_watch_hold(lua_State *L);
 /* Where is the script of @s, which runs on this thread? In a signal handler;
  * the answer comes from the script's next instruction, or lua_watch_check() in
- * a function of ours. With st->stops it fails there. False: no script of it runs
- * now. */
+ * a function of ours. With st->stops it fails there. False: no script of it
+ * runs now. */
 bool lua_watch_ask(const struct session *s, struct stall *st);
 /* Another Lua thread of the same state runs on. */
 void lua_watch_switch(lua_State *L);

@@ -31,25 +31,6 @@ native_new(struct session *s, const struct native_image *image)
 	return n;
 }
 
-/* Handlers that wait keep to the thread that has their stacks. */
-static bool
-native_stays(const struct session *s)
-{
-	const struct native *n = s->state;
-
-	return n && n->image->waits;
-}
-
-static void
-stay_home(struct session *s)
-{
-	log_warn("session.no-executor",
-		"session=\"%s\" reason=\"its plugin has handlers that wait, "
-		"which its loop runs\"",
-		session_name(s));
-	session_set_executor(s, NULL);
-}
-
 struct native_more *
 native_more(struct native *n)
 {
@@ -92,8 +73,6 @@ native_start(struct session *s)
 	s->state = n;
 	if (image->waits)
 		native_wait_init();
-	if (image->waits && session_executor(s))
-		stay_home(s);
 	if (image->all_wait && image->plugin->start)
 		return native_task_start(n);
 	r = image->plugin->start
@@ -209,7 +188,7 @@ call_handler(struct session *s, struct msg *m, evd_handler_fn fn,
 	if (n->image->waits && native_is_busy(n))
 		return SESSION_HELD;
 	if (n->image->waits && native_may_wait(n, fn))
-		return native_task_run(n, m, fn, event);
+		return native_task_run(n, m, fn, event, NULL);
 	return call_plain(s, m, fn, event);
 }
 
@@ -364,6 +343,7 @@ gathered(struct session *s, uint64_t token, const struct msg *reply)
 	struct native *n = s->state;
 	struct native_gather *g;
 	struct evd_message event = {.data = ""};
+	struct native_given given = {NULL, NULL, NULL};
 	evd_handler_fn fn;
 	int r;
 
@@ -373,16 +353,33 @@ gathered(struct session *s, uint64_t token, const struct msg *reply)
 	if (!g)
 		return;
 	list_remove(&g->link);
+	given.gathered = g;
 	event.event = g->event;
 	if (g->answers->n_good < g->answers->n_wanted)
 		event.status = EVD_STATUS_TIMEOUT;
 	fn = reply_handler(n, g->event);
-	n->more->gathered = g;
+	n->more->given = &given;
 	r = fn ? fn((struct evd_ctx *)n, n->state, &event) : 0;
-	n->more->gathered = NULL;
+	n->more->given = NULL;
 	if (r)
 		fail_handler(s, g->event, 0, r);
 	native_gather_free(g);
+}
+
+/* An answer to what was asked of a mailbox and the like. */
+static int
+with_answer(struct native *n, const struct native_call *call,
+	const struct evd_message *event, evd_handler_fn fn)
+{
+	struct native_given given = {
+		.managed = native_managed_new(call, event)};
+	int r;
+
+	n->more->given = &given;
+	r = fn((struct evd_ctx *)n, n->state, event);
+	n->more->given = NULL;
+	free(given.managed);
+	return r;
 }
 
 static void
@@ -417,7 +414,7 @@ native_reply(struct session *s, uint64_t token, struct msg *reply)
 	};
 	list_remove(&call->link);
 	if (fn && call->op)
-		r = native_with_answer(n, call, &event, fn);
+		r = with_answer(n, call, &event, fn);
 	else
 		r = fn ? fn((struct evd_ctx *)n, n->state, &event) : 0;
 	if (r)
@@ -511,6 +508,5 @@ const struct session_ops kind_native = {
 	.owes = native_owes,
 	.goes_away = true,
 	.handles = native_handles,
-	.stays = native_stays,
 	.moved = native_moved,
 };

@@ -16,6 +16,7 @@
 #include "proto/envelope.h"
 
 struct native_gather;
+struct native_managed;
 struct native_task;
 struct sched;
 
@@ -48,11 +49,10 @@ struct native_more {
 	uint32_t n_refs, max_refs;
 	const struct evd_handler *first; /* evd_ctx_become() */
 	size_t n_first;
-	struct list targets;            /* struct evd_target */
-	struct list calls;              /* struct native_call: no reply yet */
-	struct list gathers;            /* struct native_gather: not over yet */
-	struct native_gather *gathered; /* the one that is handled */
-	struct native_managed *managed; /* likewise; see native_manage.c */
+	struct list targets;        /* struct evd_target */
+	struct list calls;          /* struct native_call: no reply yet */
+	struct list gathers;        /* struct native_gather: not over yet */
+	struct native_given *given; /* to the handler that runs */
 	struct deferred deferred;
 	struct log_site log;               /* its own allowance of log lines */
 	char name[ENVELOPE_ALIAS_MAX + 1]; /* native_away.c: of itself */
@@ -63,6 +63,14 @@ struct native_more {
 	int result;                /* of the one that ended last */
 	struct native_task *ended; /* that one, while it is seen to */
 	bool is_lost;              /* one was given up: so is the state */
+};
+
+/* What the handler of an answer, or one that gathered, reads by functions of
+ * the host; all of it belongs to it. */
+struct native_given {
+	struct native_gather *gathered; /* NULL: not of that kind */
+	struct native_managed *managed; /* see native_manage.c */
+	struct native_call *call;       /* that it answers, or NULL */
 };
 
 /* A reference to a handler: name and, once the holder is known and native on
@@ -119,9 +127,12 @@ int native_managed(struct evd_ctx *ctx, struct evd_answer *answer);
 int native_next_queued(struct evd_ctx *ctx, struct evd_queued *event);
 int native_next_letter(struct evd_ctx *ctx, struct evd_letter *letter);
 int native_next_row(struct evd_ctx *ctx, struct evd_profile_row *row);
-/* The reply to such a call: @handle with it at hand. */
-int native_with_answer(struct native *n, const struct native_call *call,
-	const struct evd_message *event, evd_handler_fn fn);
+/* The reply @event to such a call; NULL: there is nothing to be read of it. It
+ * refers to the event's data. */
+struct native_managed *native_managed_new(
+	const struct native_call *call, const struct evd_message *event);
+/* NULL: nothing. */
+void native_given_free(struct native_given *given);
 
 /* native_host.c: call; takes @m whatever happens. */
 int native_send_call(struct native *n, struct msg *m, uint32_t timeout_ms,

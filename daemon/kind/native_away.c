@@ -150,7 +150,7 @@ AWAY(int, next_letter, (struct evd_ctx * ctx, struct evd_letter *letter),
 AWAY(int, next_row, (struct evd_ctx * ctx, struct evd_profile_row *row),
 	(ctx, row))
 
-/* Handlers that wait are run by their loop. */
+/* These take hold of the home by themselves, and not while they wait. */
 static int
 away_sleep(struct evd_ctx *ctx, uint64_t ms)
 {
@@ -175,6 +175,12 @@ static int
 away_await_post(struct evd_ctx *ctx, const struct evd_send_args *args)
 {
 	return native_host.await_post(ctx, args);
+}
+
+static int
+away_await_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	return native_host.await_gather(ctx, args);
 }
 
 /* Those that touch nothing but the event and the plugin's own. */
@@ -273,8 +279,9 @@ const struct evd_host native_host_away = {
 	.await_event = away_await_event,
 	.post_level = away_post_level,
 	.await_post = away_await_post,
+	.await_gather = away_await_gather,
 };
 
-_Static_assert(offsetof(struct evd_host, await_post) + sizeof(void *) ==
+_Static_assert(offsetof(struct evd_host, await_gather) + sizeof(void *) ==
 		       sizeof(struct evd_host),
 	"a new function of the host needs its place above");

@@ -577,4 +577,5 @@ const struct evd_host native_host = {
 	.await_event = native_await_event,
 	.post_level = native_post_level,
 	.await_post = native_await_post,
+	.await_gather = native_await_gather,
 };

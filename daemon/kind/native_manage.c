@@ -1,11 +1,12 @@
 /* What native sessions ask of mailboxes, dead letters and profiles: functions
  * of the host. The home's thread. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernel/alias.h"
 #include "kind/manage.h"
-#include "kind/native.h"
+#include "kind/native_send.h"
 #include "proto/envelope.h"
 #include "proto/status.h"
 
@@ -156,21 +157,37 @@ native_profile(
 
 /* ---- the answer -------------------------------------------------------- */
 
-int
-native_with_answer(struct native *n, const struct native_call *call,
-	const struct evd_message *event, evd_handler_fn fn)
+struct native_managed *
+native_managed_new(
+	const struct native_call *call, const struct evd_message *event)
 {
-	struct native_managed managed = {.op = (enum manage_op)(call->op - 1)};
-	int r;
+	struct native_managed *managed;
 
-	if (!event->status &&
-		manage_open(&managed.answer, event->data, event->size)) {
-		managed.rest = managed.answer;
-		n->more->managed = &managed;
+	if (!call->op || event->status)
+		return NULL;
+	managed = calloc(1, sizeof(*managed));
+	if (!managed)
+		return NULL;
+	managed->op = (enum manage_op)(call->op - 1);
+	if (!manage_open(&managed->answer, event->data, event->size)) {
+		free(managed);
+		return NULL;
 	}
-	r = fn((struct evd_ctx *)n, n->state, event);
-	n->more->managed = NULL;
-	return r;
+	managed->rest = managed->answer;
+	return managed;
+}
+
+void
+native_given_free(struct native_given *given)
+{
+	if (!given)
+		return;
+	if (given->gathered)
+		native_gather_free(given->gathered);
+	if (given->call)
+		native_call_free(given->call);
+	free(given->managed);
+	free(given);
 }
 
 static struct native_managed *
@@ -178,7 +195,7 @@ managed_of(struct evd_ctx *ctx)
 {
 	const struct native_more *more = native_of(ctx)->more;
 
-	return more ? more->managed : NULL;
+	return more && more->given ? more->given->managed : NULL;
 }
 
 int

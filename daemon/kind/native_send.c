@@ -392,7 +392,7 @@ gather_new(const struct evd_send_args *args)
 	g->answers = answers_new(n, args->n_wanted && args->n_wanted < n
 					    ? (uint32_t)args->n_wanted
 					    : n);
-	g->event = strdup(args->reply_event);
+	g->event = strdup(args->reply_event ? args->reply_event : "");
 	if (g->answers)
 		g->aliases = calloc(n, sizeof(*g->aliases));
 	for (uint32_t i = 0; g->aliases && i < n; i++) {
@@ -421,20 +421,23 @@ ask_all(struct native *n, struct native_gather *g, const struct msg *m,
 		}
 		answers_ask(g->answers, i, n->session, copy, timeout_ms);
 	}
+	list_append(&n->more->gathers, &g->link);
 }
 
 int
-native_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
+native_gather_begin(struct native *n, const struct evd_send_args *args,
+	bool waits, struct native_gather **out)
 {
-	struct native *n = native_of(ctx);
 	struct native_gather *g;
 	struct evd_send_args own;
 	struct msg *m;
 	int r = take_args(args, &own);
 
 	if (!r && (!own.n_aliases || own.n_aliases > ANSWERS_MAX || own.key ||
-			  !is_reply_event(own.reply_event)))
+			  (!waits && !is_reply_event(own.reply_event))))
 		r = -EINVAL;
+	if (waits)
+		own.reply_event = NULL;
 	if (!r)
 		r = make(n, &own, &m);
 	if (r)
@@ -445,12 +448,20 @@ native_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
 	msg_free(&native_sched(n)->pool, m);
 	if (!g)
 		return -ENOMEM;
-	if (answers_are_over(g->answers)) {
-		native_gather_free(g);
-		return -ENOENT;
-	}
-	list_append(&n->more->gathers, &g->link);
+	*out = g;
 	return 0;
+}
+
+int
+native_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	struct native_gather *g;
+	int r = native_gather_begin(native_of(ctx), args, false, &g);
+
+	if (r || !answers_are_over(g->answers))
+		return r;
+	native_gather_free(g);
+	return -ENOENT;
 }
 
 struct native_gather *
@@ -475,7 +486,8 @@ int
 native_answer(struct evd_ctx *ctx, size_t i, struct evd_ctx_answer *answer)
 {
 	const struct native_more *more = native_of(ctx)->more;
-	const struct native_gather *g = more ? more->gathered : NULL;
+	const struct native_gather *g =
+		more && more->given ? more->given->gathered : NULL;
 	const struct answer *a;
 
 	if (!g || i >= g->answers->n)
@@ -510,8 +522,9 @@ int
 native_stash(struct evd_ctx *ctx)
 {
 	struct native *n = native_of(ctx);
-	int r = n->current ? session_may_stash(n->session, n->current)
-			   : -EINVAL;
+	bool given = n->more && n->more->given; /* it is not kept for later */
+	int r = n->current && !given ? session_may_stash(n->session, n->current)
+				     : -EINVAL;
 
 	if (!r && !n->after)
 		n->after = NATIVE_STASH;

@@ -9,8 +9,9 @@ struct answers;
 struct native_gather {
 	struct list link; /* in native.gathers */
 	struct answers *answers;
-	char *event;    /* of ours, when it is over */
-	char **aliases; /* as many as answers */
+	struct native_task *task; /* that waits; NULL: it comes as an event */
+	char *event;              /* of ours, when it is over */
+	char **aliases;           /* as many as answers */
 };
 
 /* The message that @args, of the plugin's size, tell; copied to @own. */
@@ -34,6 +35,9 @@ int native_unstash(struct evd_ctx *ctx);
 void native_become(
 	struct evd_ctx *ctx, const struct evd_handler *handlers, size_t n);
 
+/* Ask them all: *@out stands in native.gathers, and may be over already. */
+int native_gather_begin(struct native *n, const struct evd_send_args *args,
+	bool waits, struct native_gather **out);
 /* A reply to one of many came: those that it is one of, if that was all. */
 struct native_gather *native_gather_take(
 	struct native *n, uint64_t token, const struct msg *reply);

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "coro/stacks.h"
+#include "kernel/away.h"
 #include "kernel/sched.h"
 #include "kind/native_wait.h"
 
@@ -20,6 +21,7 @@ struct job {
 	struct msg *m;
 	evd_handler_fn fn;
 	const struct evd_message *event;
+	struct native_given *given;
 };
 
 /* ---- on the coroutine -------------------------------------------------- */
@@ -58,11 +60,13 @@ begin(struct native_task *t, struct coro *co, const struct job *job)
 	t->call = 0;
 	t->awaited = NULL;
 	t->what_for = NULL;
+	t->given = job->given;
 	t->broken = 0;
 	t->n_refused = 0;
 	t->stashed = t->leased = t->is_lost = t->has_waited = false;
 	co->arg = t;
 	n->more->task = t;
+	n->more->given = job->given;
 	return n;
 }
 
@@ -119,6 +123,7 @@ static void
 take_away(struct native *n)
 {
 	n->more->task = NULL;
+	n->more->given = NULL;
 	n->current = NULL;
 	n->after = 0;
 }
@@ -149,14 +154,19 @@ step(struct native *n, struct coro *co, struct native_task *ended)
 	return stepped(n, co, coro_resume(co), ended);
 }
 
+/* What the handler was given. */
 static void
-end_awaited(struct native_task *t, int status)
+end_given(struct native_task *t, int status)
 {
 	struct msg *m = t->awaited;
 
 	t->awaited = NULL;
-	if (m)
+	if (m) {
+		away_pin();
 		session_done(t->n->session, m, status);
+	}
+	native_given_free(t->given);
+	t->given = NULL;
 }
 
 static void
@@ -178,8 +188,9 @@ fail(struct native_task *t, int how, int r)
 	struct coro_stacks stacks;
 	char who[512];
 
+	away_pin();
 	describe(t, who, sizeof(who));
-	end_awaited(t, EVD_STATUS_DIED);
+	end_given(t, EVD_STATUS_DIED);
 	coro_stacks(&stacks);
 	if (how == STEP_OVERFLOWED)
 		session_fail(s,
@@ -209,7 +220,7 @@ first_stepped(struct native *n, struct msg *m, int how, struct native_task *t)
 		fail(t, how, r);
 		return SESSION_CRASHED;
 	}
-	end_awaited(t, EVD_STATUS_OK);
+	end_given(t, EVD_STATUS_OK);
 	if (!m)
 		n->started = true;
 	return t->stashed ? SESSION_STASHED : SESSION_DONE;
@@ -226,7 +237,7 @@ get(struct native *n, coro_fn fn, struct job *job)
 		n->current = job->m;
 		return co;
 	}
-	t = (struct native_task){.n = n, .m = job->m};
+	t = (struct native_task){.n = n, .m = job->m, .given = job->given};
 	fail(&t, STEP_ENDED, -ENOMEM);
 	return NULL;
 }
@@ -245,7 +256,7 @@ first(struct native *n, struct job *job)
 enum session_result
 native_task_plain(struct native *n, struct msg *m, evd_handler_fn fn)
 {
-	struct job job = {n, m, fn, NULL};
+	struct job job = {n, m, fn, NULL, NULL};
 	struct coro *co = get(n, plain_main, &job);
 	enum coro_state state;
 	struct native_task t;
@@ -255,6 +266,7 @@ native_task_plain(struct native *n, struct msg *m, evd_handler_fn fn)
 	t.n = n;
 	t.m = m;
 	t.awaited = NULL;
+	t.given = NULL;
 	t.stashed = t.leased = false;
 	n->more->ended = &t;
 	state = coro_resume(co);
@@ -269,9 +281,9 @@ native_task_plain(struct native *n, struct msg *m, evd_handler_fn fn)
 
 enum session_result
 native_task_run(struct native *n, struct msg *m, evd_handler_fn fn,
-	const struct evd_message *event)
+	const struct evd_message *event, struct native_given *given)
 {
-	struct job job = {n, m, fn, event};
+	struct job job = {n, m, fn, event, given};
 
 	return first(n, &job);
 }
@@ -279,7 +291,7 @@ native_task_run(struct native *n, struct msg *m, evd_handler_fn fn,
 enum session_result
 native_task_start(struct native *n)
 {
-	struct job job = {n, NULL, NULL, NULL};
+	struct job job = {n, NULL, NULL, NULL, NULL};
 
 	return first(n, &job);
 }
@@ -298,7 +310,8 @@ done(struct native_task *t)
 	struct native *n = t->n;
 	struct session *s = n->session;
 
-	end_awaited(t, EVD_STATUS_OK);
+	away_pin();
+	end_given(t, EVD_STATUS_OK);
 	if (!t->m) {
 		n->started = true;
 		session_started(s);
@@ -318,6 +331,7 @@ go_on(struct native_task *t)
 	struct native_task ended = {.n = n, .m = t->m};
 	int how, r;
 
+	coro_thread_init();
 	n->more->task = t;
 	how = step(n, t->co, &ended);
 	if (how == STEP_WAITS)
@@ -342,8 +356,11 @@ forget(struct session *s, uint64_t call)
 static void
 stop_waiting(struct native_task *t)
 {
-	if (t->what_for)
+	if (t->what_for) {
+		away_enter();
 		await_end(t->n->session, &t->await);
+		away_leave();
+	}
 	t->what_for = NULL;
 }
 
@@ -365,11 +382,26 @@ native_awaited(struct session *s, struct await *a, struct msg *m)
 {
 	struct native_task *t = container_of(a, struct native_task, await);
 
+	away_enter();
 	forget(s, t->call);
+	away_leave();
 	t->what_for = NULL;
 	t->call = 0;
 	t->reply = NULL;
 	t->awaited = m;
+	go_on(t);
+}
+
+void
+native_task_gathered(struct native_gather *g)
+{
+	struct native_task *t = g->task;
+
+	away_enter();
+	forget(t->n->session, t->call);
+	away_leave();
+	t->call = 0;
+	t->reply = NULL;
 	go_on(t);
 }
 
@@ -434,7 +466,7 @@ end_one(struct native *n, struct native_task *t)
 	}
 	if (how == STEP_LOST)
 		say_lost(&ended);
-	end_awaited(&ended, EVD_STATUS_DIED);
+	end_given(&ended, EVD_STATUS_DIED);
 	if (ended.leased)
 		session_abandon(n->session, ended.m, false);
 }

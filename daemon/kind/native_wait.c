@@ -1,12 +1,18 @@
 /* What native handlers on coroutines wait for: a time, an answer, an event.
- * On the coroutine, but for native_matches(). */
+ * On the coroutine, but for native_matches().
+ *
+ * A handler of a session with an executor may go on on another thread than it
+ * waited on, and compilers remember where thread-local data are: such data are
+ * reached by functions that are called, not inlined, hold() and let_go(). */
 #include "kind/native_wait.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "kernel/away.h"
 #include "kernel/sched.h"
-#include "kind/native_send.h"
+#include "kind/answers.h"
 #include "proto/envelope.h"
 #include "proto/status.h"
 
@@ -24,6 +30,19 @@ token_of(const struct native_task *t)
 	return (uintptr_t)t | NATIVE_TASK_TOKEN;
 }
 
+/* Around what touches the kernel, and never across a wait. */
+static __attribute__((noinline)) void
+hold(void)
+{
+	away_enter();
+}
+
+static __attribute__((noinline)) void
+let_go(void)
+{
+	away_leave();
+}
+
 /* ---- waiting ----------------------------------------------------------- */
 
 /* The event of evd_await_event() was the handler's until now. */
@@ -33,8 +52,11 @@ finish_awaited(struct native_task *t)
 	struct msg *m = t->awaited;
 
 	t->awaited = NULL;
-	if (m)
-		session_done(t->n->session, m, EVD_STATUS_OK);
+	if (!m)
+		return;
+	hold();
+	session_done(t->n->session, m, EVD_STATUS_OK);
+	let_go();
 }
 
 /* May @n's running handler wait? Its task, or NULL and why in *@r. */
@@ -77,6 +99,7 @@ wait(struct native_task *t)
 	list_remove(&t->link);
 	n->more->n_waiting--;
 	n->more->task = t;
+	n->more->given = t->given;
 	n->current = current;
 	n->after = after;
 }
@@ -131,8 +154,10 @@ native_sleep(struct evd_ctx *ctx, uint64_t ms)
 
 	if (!t)
 		return r;
+	hold();
 	r = session_sleep(n->session, token_of(t), within_deadline(n, ms, &cut),
 		&t->call);
+	let_go();
 	if (r)
 		return errno_of(r);
 	wait(t);
@@ -161,57 +186,151 @@ fill_reply(const struct native_task *t, struct evd_message *out)
 	out->status = (int)msg_status(m);
 }
 
-int
-native_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
-	struct evd_message *reply)
+/* Make the call, which *@t is to wait for. */
+static int
+begin_call(struct native_task *t, const struct evd_send_args *args)
 {
-	struct native *n = native_of(ctx);
-	struct native_task *t;
+	struct native *n = t->n;
 	struct evd_send_args own;
 	struct msg *m;
-	int r;
+	int r = native_make(n, args, &own, &m);
 
-	t = begin(n, &r);
-	if (!t)
-		return r;
-	r = native_make(n, args, &own, &m);
 	if (r)
 		return r;
 	if (own.key || m->to == n->session->id)
 		r = own.key ? -EINVAL : -EDEADLK;
 	if (!r)
 		r = native_call_of(n, m, token_of(t), own.timeout_ms, &t->call);
-	if (r) {
+	if (r)
 		msg_free(&native_sched(n)->pool, m);
+	return r;
+}
+
+int
+native_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
+	struct evd_message *reply)
+{
+	struct native_task *t;
+	int r;
+
+	t = begin(native_of(ctx), &r);
+	if (!t)
 		return r;
-	}
+	hold();
+	r = begin_call(t, args);
+	let_go();
+	if (r)
+		return r;
 	wait(t);
 	fill_reply(t, reply);
 	return outcome(t);
 }
 
-/* ---- how far a post has come ------------------------------------------- */
+/* ---- many answers ------------------------------------------------------ */
+
+/* What the handler may read from now on, by evd_ctx_answer(). */
+static int
+give(struct native_task *t, struct native_gather *g)
+{
+	struct native_given *given = t->given;
+
+	if (!given)
+		given = calloc(1, sizeof(*given));
+	if (!given) {
+		answers_close(g->answers, t->n->session);
+		native_gather_free(g);
+		return -ENOMEM;
+	}
+	if (given->gathered)
+		native_gather_free(given->gathered);
+	given->gathered = g;
+	t->given = t->n->more->given = given;
+	t->has_waited = true; /* there is something to be seen to */
+	return 0;
+}
+
+/* Ask, and have a call beside that ends the wait if it has to. */
+static int
+begin_gather(struct native_task *t, const struct evd_send_args *args)
+{
+	struct native *n = t->n;
+	struct native_gather *g;
+	bool cut;
+	int r = native_gather_begin(n, args, true, &g);
+
+	if (!r)
+		r = give(t, g);
+	if (r || answers_are_over(g->answers))
+		return r;
+	r = session_sleep(n->session, token_of(t),
+		within_deadline(n, UINT64_MAX, &cut), &t->call);
+	if (r)
+		answers_close(g->answers, n->session);
+	else
+		g->task = t;
+	return errno_of(r);
+}
 
 int
-native_await_post(struct evd_ctx *ctx, const struct evd_send_args *args)
+native_await_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
 {
-	struct native *n = native_of(ctx);
 	struct native_task *t;
-	struct evd_send_args own;
-	struct msg *m;
+	struct native_gather *g;
 	int r;
 
-	t = begin(n, &r);
+	t = begin(native_of(ctx), &r);
 	if (!t)
 		return r;
-	r = native_make(n, args, &own, &m);
+	hold();
+	r = begin_gather(t, args);
+	let_go();
+	if (r)
+		return r;
+	g = t->given->gathered;
+	if (g->task) {
+		wait(t);
+		g->task = NULL;
+		r = outcome(t);
+		hold();
+		answers_close(g->answers, t->n->session);
+		let_go();
+	}
+	if (r == -ETIMEDOUT)
+		return cut_off(t);
+	return r || g->answers->n_good >= g->answers->n_wanted ? r : -ETIMEDOUT;
+}
+
+/* ---- how far a post has come ------------------------------------------- */
+
+static int
+begin_post(struct native_task *t, const struct evd_send_args *args)
+{
+	struct native *n = t->n;
+	struct evd_send_args own;
+	struct msg *m;
+	int r = native_make(n, args, &own, &m);
+
 	if (r)
 		return r;
 	if (m->to == n->session->id && own.level >= EVD_DELIVERED) {
 		msg_free(&native_sched(n)->pool, m);
 		return -EDEADLK;
 	}
-	r = native_post_of(n, &own, m, token_of(t), &t->call);
+	return native_post_of(n, &own, m, token_of(t), &t->call);
+}
+
+int
+native_await_post(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	struct native_task *t;
+	int r;
+
+	t = begin(native_of(ctx), &r);
+	if (!t)
+		return r;
+	hold();
+	r = begin_post(t, args);
+	let_go();
 	if (r)
 		return r;
 	wait(t);
@@ -261,36 +380,47 @@ event_timeout(const struct native *n, uint64_t ms)
 	return ms ? ms : native_sched(n)->kernel->limits.call_timeout_ms;
 }
 
+static int
+begin_event(struct native_task *t, const struct evd_await_args *own, bool *cut)
+{
+	struct native *n = t->n;
+	int r = session_sleep(n->session, token_of(t),
+		within_deadline(n, event_timeout(n, own->timeout_ms), cut),
+		&t->call);
+
+	if (r)
+		return errno_of(r);
+	t->what_for = own;
+	t->await.matches = native_matches;
+	r = await_begin(n->session, &t->await);
+	if (!r)
+		return 0;
+	t->what_for = NULL;
+	session_forget(n->session, t->call);
+	return r;
+}
+
 int
 native_await_event(struct evd_ctx *ctx, const struct evd_await_args *args,
 	struct evd_message *event)
 {
-	struct native *n = native_of(ctx);
 	struct evd_await_args own = {.size = 0};
 	struct native_task *t;
 	bool cut;
 	int r;
 
-	t = begin(n, &r);
+	t = begin(native_of(ctx), &r);
 	if (!t)
 		return r;
 	if (args->size < offsetof(struct evd_await_args, timeout_ms))
 		return -EINVAL;
 	memcpy(&own, args, args->size < sizeof(own) ? args->size : sizeof(own));
 	finish_awaited(t);
-	r = session_sleep(n->session, token_of(t),
-		within_deadline(n, event_timeout(n, own.timeout_ms), &cut),
-		&t->call);
+	hold();
+	r = begin_event(t, &own, &cut);
+	let_go();
 	if (r)
-		return errno_of(r);
-	t->what_for = &own;
-	t->await.matches = native_matches;
-	r = await_begin(n->session, &t->await);
-	if (r) {
-		t->what_for = NULL;
-		session_forget(n->session, t->call);
 		return r;
-	}
 	wait(t);
 	if (t->awaited) {
 		fill_event(t->awaited, event);

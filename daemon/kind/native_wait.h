@@ -1,7 +1,8 @@
 #pragma once
 /* Handlers of native sessions that wait: each runs on a coroutine from its
  * start, since one that has begun on the loop's stack cannot be moved. The
- * home's thread. */
+ * home's thread, or that of its executor, which may be another one after a
+ * wait. */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +12,7 @@
 #include "eventd/plugin_wait.h"
 #include "kernel/await.h"
 #include "kernel/session.h"
-#include "kind/native.h"
+#include "kind/native_send.h"
 
 struct msg;
 
@@ -27,8 +28,9 @@ struct native_task {
 	struct await await;  /* with what_for: an event is waited for */
 	struct msg *awaited; /* event that it has been given */
 	const struct evd_await_args *what_for;
-	int broken;           /* every wait ends with this from now on */
-	uint32_t n_refused;   /* waits since */
+	struct native_given *given; /* what it may read; it is its own */
+	int broken;                 /* every wait ends with this from now on */
+	uint32_t n_refused;         /* waits since */
 	bool stashed, leased; /* the event: to be put aside; not `current` */
 	bool is_lost;         /* it would not end: nobody runs it again */
 	bool has_waited;
@@ -45,9 +47,10 @@ native_may_wait(const struct native *n, evd_handler_fn fn)
 	       (n->image->waits && native_image_waits(n->image, fn));
 }
 
-/* Run @fn on a coroutine; for session_ops.run(). */
+/* Run @fn on a coroutine; for session_ops.run(). Takes @given. */
 enum session_result native_task_run(struct native *n, struct msg *m,
-	evd_handler_fn fn, const struct evd_message *event);
+	evd_handler_fn fn, const struct evd_message *event,
+	struct native_given *given);
 /* The same for an event that is nothing but its payload. */
 enum session_result native_task_plain(
 	struct native *n, struct msg *m, evd_handler_fn fn);
@@ -63,6 +66,8 @@ native_is_busy(const struct native *n)
 /* A wait is over: for session_ops.reply() and awaited(). */
 void native_task_reply(struct native *n, uint64_t token, struct msg *reply);
 void native_awaited(struct session *s, struct await *a, struct msg *m);
+/* All have answered the handler that gathered. */
+void native_task_gathered(struct native_gather *g);
 /* The caller of @call wants no answer: does a handler wait in it? */
 bool native_task_cancel(struct native *n, uint64_t call);
 /* The session stops: all that wait end. False: the plugin's state cannot be
@@ -74,7 +79,7 @@ void native_late_reply(
 /* Is @m one whose answer is kept aside? Then it is run by: */
 bool native_late_is_kept(const struct msg *m);
 enum session_result native_late_run(
-	struct native *n, const struct msg *m, evd_handler_fn fn);
+	struct native *n, struct msg *m, evd_handler_fn fn);
 /* Run @fn with room: not on a coroutine. */
 void native_outside(struct native *n, coro_fn fn, void *arg);
 /* Of the running handler: it has been given the call by evd_await_event(). */
@@ -88,5 +93,6 @@ int native_sleep(struct evd_ctx *ctx, uint64_t ms);
 int native_await_post(struct evd_ctx *ctx, const struct evd_send_args *args);
 int native_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
 	struct evd_message *reply);
+int native_await_gather(struct evd_ctx *ctx, const struct evd_send_args *args);
 int native_await_event(struct evd_ctx *ctx, const struct evd_await_args *args,
 	struct evd_message *event);

@@ -334,6 +334,8 @@ struct evd_host {
 		uint64_t *call);
 	int (*await_post)(
 		struct evd_ctx *ctx, const struct evd_send_args *args);
+	int (*await_gather)(
+		struct evd_ctx *ctx, const struct evd_send_args *args);
 };
 
 /* Its first member, so that the inline functions reach the host. */

@@ -15,8 +15,8 @@
  * of a session that stops and still goes on waiting is left where it is after
  * a thousand times; one that goes on without waiting is never ended.
  *
- * stop() cannot wait, nor can the handlers of answers to evd_ctx_gather() and
- * to what plugin_manage.h has: -EPERM. */
+ * On an executor (Executor=) a handler may go on on another thread of the pool
+ * than it waited on. stop() cannot wait: -EPERM. */
 #include "eventd/plugin.h"
 
 #ifdef __cplusplus
@@ -57,6 +57,19 @@ evd_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
 	struct evd_message *reply)
 {
 	return EVD_HOST(ctx)->await_call(ctx, args, reply);
+}
+
+/* Ask all of args->aliases as evd_ctx_gather() does (reply_event and key are
+ * not for it) and wait until args->n_wanted have answered well, or all have
+ * answered: evd_ctx_answer() has the answers then, until the handler gathers
+ * again or returns. It ends with the deadline of the call being handled at the
+ * latest; who has not answered by then has -ECANCELED's status.
+ *
+ * 0: so many did; -ETIMEDOUT: fewer; or as evd_await_call() before that. */
+static inline int
+evd_await_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
+{
+	return EVD_HOST(ctx)->await_gather(ctx, args);
 }
 
 /* Post as @args say (reply_event is not for it) and wait until args->level is

@@ -25,7 +25,16 @@ return M
 """
 
 
+EXECUTORS = ("loop", "worker", "threadpool", "leader")
+
+
 class Wait(harness.TestCase):
+    def natives(self, *lines):
+        for name in EXECUTORS:
+            self.daemon.session(f"wait-{name}", "Kind=native",
+                                f"Plugin={plugin('wait')}",
+                                f"Executor={name}", *lines)
+
     def native(self, *lines):
         self.daemon.session("wait", "Alias=wait", "Kind=native",
                             "Restart=no", f"Plugin={plugin('wait')}", *lines)
@@ -53,17 +62,34 @@ class Wait(harness.TestCase):
     @unittest.skipIf(os.environ.get("SANITIZE"),
                      "a sanitizer's own code overflows, which ends the process")
     def test_an_overflow_is_the_sessions_failure(self):
-        self.native()
+        self.natives("Restart=no")
         self.daemon.session("other", script=SCRIPT)
         self.daemon.start()
         client = self.daemon.client()
-        status, _ = client.call("wait", "overflow")
-        self.assertNotEqual(status, OK)
-        state, reason = client.states()["wait"]
-        self.assertEqual(state, "failed")
-        self.assertIn("event overflow (id ", reason)
-        self.assertIn("overflowed its stack of 64 KiB", reason)
-        self.assertEqual(client.call("other", "sleep", b"0"), (OK, b"0"))
+        for name in EXECUTORS:
+            # at once, and on the thread that goes on after a wait
+            for payload in (b"", b"waits"):
+                status, _ = client.call(f"wait-{name}", "overflow", payload)
+                self.assertNotEqual(status, OK)
+                state, reason = client.states()[f"wait-{name}"]
+                self.assertEqual(state, "failed")
+                self.assertIn("event overflow (id ", reason)
+                self.assertIn("overflowed its stack of 64 KiB", reason)
+                self.assertEqual(client.call("other", "sleep", b"0"),
+                                 (OK, b"0"))
+                client.request("restart", (1, f"wait-{name}"))
+
+    def test_handlers_of_a_plugin_wait_on_every_executor(self):
+        self.natives("Concurrency=20")
+        self.daemon.start("--loops", "2")
+        client = self.daemon.client()
+        numbers = [client.call_soon(f"wait-{name}", "sleep", b"%d" % ms)
+                   for ms in range(20) for name in EXECUTORS]
+        client.until(lambda: all(n in client.replies for n in numbers))
+        self.assertEqual([client.replies[n] for n in numbers],
+                         [(OK, b"%d" % ms)
+                          for ms in range(20) for name in EXECUTORS])
+        self.assertEqual(self.daemon.stop(), 0)
 
     def test_the_daemon_stops_though_handlers_wait(self):
         self.native("Concurrency=100")

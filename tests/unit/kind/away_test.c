@@ -179,6 +179,80 @@ test_handlers_wait_beside_each_other_on_a_pool(void **state)
 	assert_ptr_equal(session_executor(s), &far->pool->executor);
 }
 
+static struct session_spec *
+waiting(struct far *far, uint32_t concurrency)
+{
+	struct session_spec *spec =
+		rig_spec(far->rig, "native", "wait", PLUGIN_DIR "/wait.so");
+
+	spec->concurrency = concurrency;
+	return spec;
+}
+
+static void
+until_all_handled(struct far *far, const struct session *s)
+{
+	while (s->leased || s->box.n || s->notices.tail || s->control.tail ||
+		s->run == SESSION_AWAY) {
+		assert_string_equal(session_state_word(s), "up");
+		step(far);
+	}
+}
+
+/* On stacks that go on on other threads than they stopped on. */
+static void
+test_plugins_wait_on_a_pool(void **state)
+{
+	static const char *const events[] = {
+		"sleep", "await", "go", "go", "late", "gather", "look"};
+	struct far *far = *state;
+	struct session *s = start(far, waiting(far, 50), true);
+
+	for (int i = 0; i < 30; i++)
+		for (unsigned j = 0; j < 7; j++)
+			rig_post(far->rig, "wait", events[j], j ? "" : "3");
+	until_all_handled(far, s);
+	assert_string_equal(ask(far, "wait", "sleep", "2"), "2");
+	ask(far, "wait", "await_gather", "echo 2");
+	assert_int_equal(rig_of(far->rig->probe)->status, 0);
+	until_all_handled(far, s);
+	assert_int_equal(session_counters(s).dead, 0);
+	assert_int_equal(far->rig->s.calls.n, 0);
+	assert_ptr_equal(session_executor(s), &far->pool->executor);
+	assert_true(atomic_load(&far->pool->executor.n_runs) >= 210);
+}
+
+/* They wait while whoever runs them changes, and while they stop. */
+static void
+test_waiting_plugins_change_who_runs_them(void **state)
+{
+	struct far *far = *state;
+	struct session *s = start(far, waiting(far, 50), false);
+	uint64_t id = s->id;
+
+	for (int i = 0; i < 40; i++) {
+		rig_post(far->rig, "wait", "sleep", "2");
+		rig_post(far->rig, "wait", "note", "x");
+		assert_int_equal(session_set_executor(s,
+					 i % 2 ? NULL : &far->pool->executor),
+			0);
+		for (int j = 0; j < i % 5; j++)
+			step(far);
+	}
+	until_all_handled(far, s);
+	assert_int_equal(session_counters(s).handled, 80);
+	session_set_executor(s, &far->pool->executor);
+	for (int i = 0; i < 40; i++)
+		rig_post(far->rig, "wait", "sleep", "100000");
+	while (session_counters(s).leased < 40)
+		step(far);
+	session_stop(s);
+	while (session_find(&far->rig->k, id))
+		step(far);
+	assert_int_equal(far->rig->s.calls.n, 0);
+	assert_int_equal(far->rig->s.counters.leased, 0);
+}
+
 /* How often the test's thread had the scheduler while the script ran. */
 static unsigned
 turns_during(struct far *far, const struct session *s, const char *event)
@@ -336,6 +410,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		AWAY_TEST(test_a_script_asks_the_kernel_from_a_pool),
 		AWAY_TEST(test_handlers_wait_beside_each_other_on_a_pool),
+		AWAY_TEST(test_plugins_wait_on_a_pool),
+		AWAY_TEST(test_waiting_plugins_change_who_runs_them),
 		AWAY_TEST(test_nothing_stays_held),
 		AWAY_TEST(test_a_script_is_stopped_at_its_limit_on_a_pool),
 		AWAY_TEST(test_plugins_play_from_a_pool),

@@ -382,6 +382,65 @@ test_coroutines_are_used_again(void **state)
 #define TEST(name) \
 	cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
+/* ---- exit -------------------------------------------------------------- */
+
+static struct session *
+begin_leaver(struct rig *rig)
+{
+	struct session_spec *spec = rig_lua_spec(rig, "a",
+		"local function tell(w) eventd.post('probe', 'n', w) end\n"
+		"return { nap = function(s)\n"
+		"  local _, e = eventd.sleep(tonumber(s))\n"
+		"  tell(e or 'napped') end,\n"
+		"await = function() tell(eventd.await_event('go')) end,\n"
+		"bye = function() eventd.exit('done') end,\n"
+		"note = tell, _stop = function() tell('stop') end }");
+
+	spec->concurrency = 4;
+	return rig_start(rig, spec);
+}
+
+/* No other begins, those that have begun end, and then the session does. */
+static void
+test_exit_lets_those_that_wait_end(void **state)
+{
+	struct rig *rig = *state;
+	struct session *s = begin_leaver(rig);
+	uint64_t id = s->id, dead = rig->s.dead.n;
+
+	rig_post(rig, "a", "nap", "0.1");
+	rig_post(rig, "a", "await", "");
+	rig_post(rig, "a", "bye", "");
+	rig_post(rig, "a", "note", "x");
+	rig_turn(rig);
+	assert_string_equal(rig->all, "");
+	expect_counted(s);
+	pass(rig, 100);
+	assert_string_equal(rig->all, "napped ");
+	rig_post(rig, "a", "go", "went");
+	rig_turn(rig);
+	assert_string_equal(rig->all, "napped went stop ");
+	assert_null(session_find(&rig->k, id));
+	assert_int_equal(rig->s.dead.n, dead + 1); /* the note */
+}
+
+static void
+test_a_stop_does_not_wait_as_exit_does(void **state)
+{
+	struct rig *rig = *state;
+	struct session *s = begin_leaver(rig);
+	uint64_t id = s->id;
+
+	rig_post(rig, "a", "nap", "100");
+	rig_post(rig, "a", "bye", "");
+	rig_turn(rig);
+	assert_non_null(session_find(&rig->k, id));
+	session_stop(s);
+	rig_turn(rig);
+	assert_string_equal(rig->all, "cancelled stop ");
+	assert_null(session_find(&rig->k, id));
+}
+
 int
 main(void)
 {
@@ -402,6 +461,8 @@ main(void)
 		TEST(test_all_that_wait_are_told_to_end),
 		TEST(test_a_handlers_coroutine_is_its_own),
 		TEST(test_coroutines_are_used_again),
+		TEST(test_exit_lets_those_that_wait_end),
+		TEST(test_a_stop_does_not_wait_as_exit_does),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

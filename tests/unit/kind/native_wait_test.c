@@ -261,7 +261,86 @@ test_gathered_answers_come_in_turn(void **state)
 	rig_call_later(rig, "wait", "gather", "");
 	rig_turn(rig);
 	pass(rig, 50);
-	expect_log(rig, "sleep=0 gathered:g waits=EPERM ");
+	assert_int_equal(session_counters(s).leased, 1);
+	expect_counted(s);
+	pass(rig, 1);
+	expect_log(rig, "sleep=0 waits=0 gathered:g stash=EINVAL ");
+	expect_counted(s);
+}
+
+static void
+test_a_handler_waits_for_many(void **state)
+{
+	struct rig *rig = *state;
+	struct session *s = begin(rig);
+
+	rig_call(rig, "wait", "await_gather", "echo 2");
+	expect_log(rig, "gather=0 g no-alias g again=0 ");
+	rig_call(rig, "wait", "await_gather", "echo 1");
+	expect_log(rig, "gather=0 g no-alias cancelled again=0 ");
+	rig_call_later(rig, "wait", "await_gather", "echo 3");
+	rig_turn(rig);
+	expect_log(rig, "gather=ETIMEDOUT g no-alias g again=ETIMEDOUT ");
+	expect_counted(s);
+	assert_int_equal(rig->s.calls.n, 0);
+}
+
+static void
+test_some_of_many_do_not_answer(void **state)
+{
+	struct rig *rig = *state;
+	struct session *s = begin(rig);
+
+	rig_call_later(rig, "wait", "await_gather", "hold 1");
+	rig_turn(rig);
+	assert_int_equal(session_counters(s).leased, 1);
+	rig_answer(rig, 0, "mine"); /* of the one that was asked last */
+	pass(rig, 100);
+	expect_log(rig, "gather=0 cancelled no-alias mine again=ETIMEDOUT ");
+	assert_int_equal(rig->s.calls.n, 0);
+	expect_counted(s);
+}
+
+static void
+test_who_waits_for_many_is_told_to_end(void **state)
+{
+	struct rig *rig = *state;
+	struct session *s = begin(rig);
+	struct msg *m = rig_msg(rig, "wait", "await_gather", "hold 2", 6);
+
+	assert_int_equal(session_call(rig->probe, m, 1, 60, NULL), 0);
+	rig_turn(rig);
+	pass(rig, 60);
+	expect_log(rig, "gather=ETIMEDOUT timeout no-alias timeout "
+			"again=ETIMEDOUT ");
+	rig_post(rig, "wait", "await_gather", "hold 2");
+	rig_turn(rig);
+	session_stop(s);
+	rig_turn(rig);
+	assert_string_equal(rig->event, "end");
+	assert_string_equal(rig->data,
+		"gather=ECANCELED cancelled no-alias cancelled "
+		"again=ECANCELED stop=EPERM ");
+}
+
+static void
+test_the_handler_of_an_answer_may_wait(void **state)
+{
+	struct rig *rig = *state;
+	struct session *s = begin(rig);
+
+	rig_post(rig, "wait", "look", "");
+	rig_post(rig, "wait", "sleep", "7");
+	rig_post(rig, "wait", "note", "one");
+	rig_post(rig, "wait", "note", "two");
+	rig_turn(rig);
+	pass(rig, 7);
+	assert_int_equal(session_counters(s).leased, 1);
+	expect_counted(s);
+	pass(rig, 10);
+	pass(rig, 10);
+	expect_log(rig, "look=0 looked=0 first=0 7 waits=0 second=0 one "
+			"sleep=0 one two ");
 	expect_counted(s);
 }
 
@@ -659,6 +738,10 @@ main(void)
 		TEST(test_a_handler_waits_for_a_level),
 		TEST(test_answers_not_waited_for_come_in_turn),
 		TEST(test_gathered_answers_come_in_turn),
+		TEST(test_a_handler_waits_for_many),
+		TEST(test_some_of_many_do_not_answer),
+		TEST(test_who_waits_for_many_is_told_to_end),
+		TEST(test_the_handler_of_an_answer_may_wait),
 		TEST(test_an_event_is_taken_out_of_turn),
 		TEST(test_an_event_does_not_come),
 		TEST(test_an_urgent_event_is_seen_though_it_comes_first),

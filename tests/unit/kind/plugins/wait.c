@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "eventd/plugin_wait.h"
+#include "eventd/status.h"
 
 struct state {
 	char log[1024];
@@ -230,10 +231,68 @@ on_gathered(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 	char text[64];
 
 	(void)m;
+	note_errno(state, "waits", evd_sleep(ctx, 1));
 	snprintf(text, sizeof text, "gathered:%s",
 		evd_ctx_answer(ctx, 0, &a) ? "none" : (const char *)a.data);
 	note(state, text);
-	note_errno(state, "waits", evd_sleep(ctx, 1));
+	note_errno(state, "stash", evd_ctx_stash(ctx));
+	return 0;
+}
+
+/* The payload is the event to ask with and how many are to answer. */
+static int
+on_await_gather(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	static const char *const aliases[] = {"probe", "nobody", "probe"};
+	char event[32];
+	int n = 0;
+	struct evd_send_args args = {
+		.size = sizeof args,
+		.event = event,
+		.data = "g",
+		.data_size = 1,
+		.aliases = aliases,
+		.n_aliases = 3,
+		.timeout_ms = 100,
+	};
+	struct evd_ctx_answer a;
+
+	if (sscanf(m->data, "%31s %d", event, &n) != 2)
+		return -EINVAL;
+	args.n_wanted = (size_t)n;
+	note_errno(state, "gather", evd_await_gather(ctx, &args));
+	for (size_t i = 0; !evd_ctx_answer(ctx, i, &a); i++)
+		note(state, a.status == EVD_STATUS_NO_ALIAS    ? "no-alias"
+			    : a.status == EVD_STATUS_CANCELLED ? "cancelled"
+			    : a.status == EVD_STATUS_TIMEOUT   ? "timeout"
+			    : a.status                         ? "?"
+							       : a.data);
+	note_errno(state, "again", evd_await_gather(ctx, &args));
+	return answer(ctx, m, "");
+}
+
+static int
+on_look(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	struct evd_queue_args args = {
+		.size = sizeof args, .reply_event = "looked", .bytes = 100};
+
+	(void)m;
+	note_errno(state, "look", evd_ctx_queue_peek(ctx, &args));
+	return 0;
+}
+
+static int
+on_looked(struct evd_ctx *ctx, void *state, const struct evd_message *m)
+{
+	struct evd_queued q = {.size = sizeof q};
+
+	note_errno(state, "looked", m->status);
+	note_errno(state, "first", evd_ctx_next_queued(ctx, &q));
+	note(state, q.data ? q.data : "none");
+	note_errno(state, "waits", evd_sleep(ctx, 10));
+	note_errno(state, "second", evd_ctx_next_queued(ctx, &q));
+	note(state, q.data ? q.data : "none");
 	return 0;
 }
 
@@ -316,6 +375,9 @@ static const struct evd_handler handlers[] = {
 	{"late_answer", on_late_answer},
 	{"gather", on_gather},
 	{"gathered", on_gathered},
+	{"await_gather", on_await_gather},
+	{"look", on_look},
+	{"looked", on_looked},
 	{"stash", on_stash},
 	{"unstash", on_unstash},
 	{"crash", on_crash},
