@@ -19,8 +19,9 @@
 #include "kernel/away.h"
 
 enum {
-	QUESTIONS = 4,  /* within the limit */
-	NAMED_MS = 100, /* time for a stuck thread to say what it runs */
+	ASKS = 4,        /* for a handler that runs, while a loop is stuck */
+	QUESTIONS = 4,   /* within the limit */
+	NAMED_MS = 1000, /* time for a stuck thread to say what it runs */
 };
 
 /* ---- signals ----------------------------------------------------------- */
@@ -164,6 +165,7 @@ probe_send(struct watch *w, unsigned i)
 	probe->task.run = watch_on_answer;
 	probe->asked_ns = clock_now(&clock_system);
 	probe->told = false;
+	probe->n_asked = 0;
 	atomic_store(&probe->out, true);
 	loop_inject(&w->loops[i], &probe->task);
 }
@@ -293,9 +295,11 @@ tell_stuck(struct watch_probe *probe, unsigned loop)
 
 	if (probe->told || atomic_load(&probe->moving))
 		return;
-	probe->told = true;
 	name = name_of(probe);
 	where_of(probe, where);
+	if (!probe->session && probe->n_asked++ < ASKS)
+		return; /* it was not yet, or no more, in a handler */
+	probe->told = true;
 	log_err("loop.stuck",
 		"loop=%u session=\"%s\" event=\"%s\" event_id=%" PRIu64
 		" ms=%" PRIu64 " traceback=\"%s\" "

@@ -27,7 +27,8 @@ struct watch_probe {
 	struct sched_task task;
 	_Atomic bool out; /* asked and not answered */
 	uint64_t asked_ns;
-	bool told; /* that it is stuck */
+	bool told;        /* that it is stuck */
+	unsigned n_asked; /* ... and nothing was found */
 	/* Set by the loop's thread when it answers. */
 	_Atomic bool has_thread;
 	pthread_t thread;
