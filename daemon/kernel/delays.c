@@ -3,29 +3,22 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/calendar.h"
 #include "base/err.h"
 #include "base/fault.h"
-#include "base/log.h"
-#include "kernel/delay_slots.h"
+#include "kernel/delay_parts.h"
 #include "kernel/sched.h"
-
-enum {
-	AGAIN_MS = 10, /* without memory for its event */
-	GUARD_S = 3 * 3600,
-};
 
 _Static_assert(sizeof(struct delay) + sizeof(struct delay_parcel) == 88,
 	"a million of them count");
 
 /* ---- when --------------------------------------------------------------- */
 
-static struct timers *
-wheel(struct sched *s, const struct delay *delay)
+struct timers *
+delay_wheel(struct sched *s, const struct delay *delay)
 {
 	switch (delay_clock(delay)) {
 	case DELAY_WALL:
@@ -81,8 +74,8 @@ coalesced(uint64_t due, uint64_t slack)
 	return limit & ~((UINT64_C(1) << (63 - __builtin_clzll(apart))) - 1);
 }
 
-static void
-arm(struct sched *s, struct delay *delay, uint64_t due_ns)
+void
+delay_arm(struct sched *s, struct delay *delay, uint64_t due_ns)
 {
 	struct delay_more *more = delay->more;
 
@@ -91,12 +84,11 @@ arm(struct sched *s, struct delay *delay, uint64_t due_ns)
 		if (more->slack_ns)
 			due_ns = coalesced(due_ns, more->slack_ns);
 	}
-	timers_add(wheel(s, delay), &delay->timer, due_ns);
+	timers_add(delay_wheel(s, delay), &delay->timer, due_ns);
 }
 
-/* The calendar's next time after @after_ns, or 0: there is none. */
-static uint64_t
-calendar_after(const struct calendar *c, uint64_t after_ns)
+uint64_t
+delay_calendar_after(const struct calendar *c, uint64_t after_ns)
 {
 	int64_t next;
 
@@ -246,7 +238,7 @@ delay_free(struct sched *s, struct delay *delay)
 	struct delay_more *more = delay->more;
 
 	if (timer_is_armed(&delay->timer))
-		timers_remove(wheel(s, delay), &delay->timer);
+		timers_remove(delay_wheel(s, delay), &delay->timer);
 	if (delay->timer.b & DELAY_LISTED)
 		delay_list_out(s, delay);
 	if (more && more->calendar)
@@ -277,8 +269,7 @@ make_parts(struct sched *s, struct delay *delay, const struct delay_init *init)
 	return r;
 }
 
-/* A pending delay that is armed nowhere yet. */
-static int
+int
 delay_make(struct sched *s, struct session *owner,
 	const struct delay_init *init, struct delay **out)
 {
@@ -347,7 +338,7 @@ delay_set(struct sched *s, struct session *owner, const struct delay_init *init,
 		size > DELAYS_SIZE_MAX - s->delays.size)
 		return DELAY_E_LIMIT;
 	if (init->calendar) {
-		due = calendar_after(
+		due = delay_calendar_after(
 			init->calendar, clock_wall(s->kernel->clock));
 		if (!due)
 			return DELAY_E_NEVER;
@@ -358,7 +349,7 @@ delay_set(struct sched *s, struct session *owner, const struct delay_init *init,
 	if (old)
 		delay_cancel(s, old);
 	s->counters.accepted++;
-	arm(s, delay, due);
+	delay_arm(s, delay, due);
 	if (id)
 		*id = delay->id;
 	if (replaced)
@@ -368,9 +359,8 @@ delay_set(struct sched *s, struct session *owner, const struct delay_init *init,
 
 /* ---- taking back -------------------------------------------------------- */
 
-/* Its slot tells what has become of it, until it is another's. */
-static void
-ended(struct sched *s, struct delay *delay, enum delay_flag how)
+void
+delay_ended(struct sched *s, struct delay *delay, enum delay_flag how)
 {
 	uint64_t id = delay->id;
 
@@ -381,10 +371,10 @@ ended(struct sched *s, struct delay *delay, enum delay_flag how)
 	delay->timer.b = (uint8_t)how;
 }
 
-static void
-cancelled(struct sched *s, struct delay *delay)
+void
+delay_cancelled(struct sched *s, struct delay *delay)
 {
-	ended(s, delay, DELAY_CANCELLED);
+	delay_ended(s, delay, DELAY_CANCELLED);
 	s->counters.cancelled++;
 }
 
@@ -407,7 +397,7 @@ delay_cancel(struct sched *s, uint64_t id)
 	if (!delay)
 		return DELAY_E_FIRED;
 	if (!is_plain(delay)) {
-		cancelled(s, delay);
+		delay_cancelled(s, delay);
 		return 0;
 	}
 	delay->id = 0;
@@ -449,7 +439,7 @@ delays_cancel_owned(struct sched *s, struct session *owner, bool schedule)
 		next = delays_next_of(&s->delays, owner, delay);
 		if ((delay->timer.b & DELAY_SELF) &&
 			(schedule || !(delay->timer.b & DELAY_SCHEDULE)))
-			cancelled(s, delay);
+			delay_cancelled(s, delay);
 	}
 }
 
@@ -465,7 +455,7 @@ delays_cancel_all(struct sched *s, struct session *owner)
 		next = delays_next_of(&s->delays, owner, delay);
 		if (delay->timer.b & DELAY_SCHEDULE)
 			continue;
-		cancelled(s, delay);
+		delay_cancelled(s, delay);
 		n++;
 	}
 	return n;
@@ -490,126 +480,10 @@ delays_cancel_alias(
 				? delay_parcel(delay)->alias != alias
 				: delay_parcel(delay)->to != holder)
 			continue;
-		cancelled(s, delay);
+		delay_cancelled(s, delay);
 		n++;
 	}
 	return n;
-}
-
-/* ---- changing ----------------------------------------------------------- */
-
-static int
-change_repeat(struct delay *delay, uint64_t repeat_ns)
-{
-	if (delay->more && delay->more->calendar)
-		return DELAY_E_CALENDAR;
-	if (!delay->more) {
-		delay->more = calloc(1, sizeof(*delay->more) + 1);
-		if (!delay->more)
-			return err_raise(-ENOMEM);
-		delay->more->due_ns = delay->timer.due_ns;
-	}
-	delay->more->repeat_ns = repeat_ns;
-	return 0;
-}
-
-int
-delay_adjust(struct sched *s, uint64_t id, const struct delay_change *change)
-{
-	struct delay *delay = delay_of_id(&s->delays, id);
-	uint64_t due = change->due_ns;
-	int r;
-
-	if (!delay)
-		return DELAY_E_FIRED;
-	if (change->repeat) {
-		r = change_repeat(delay, change->repeat_ns);
-		if (r)
-			return r;
-	}
-	if (!change->due)
-		return 0;
-	timers_remove(wheel(s, delay), &delay->timer);
-	if (change->wall)
-		delay->timer.a = DELAY_WALL;
-	else
-		due = delay_sum(delay_now(s, delay_clock(delay)), due);
-	arm(s, delay, due);
-	return 0;
-}
-
-/* What has run does not run again when the clock is set back by a little; set
- * back by more it is another time. */
-static uint64_t
-next_from_now(const struct delay_more *more, uint64_t now)
-{
-	const uint64_t guard = GUARD_S * (uint64_t)NS_PER_S;
-	uint64_t last = more->last_ns;
-
-	return calendar_after(
-		more->calendar, last > now && last - now <= guard ? last : now);
-}
-
-static void
-rearm(struct sched *s, struct delay *delay, uint64_t due_ns)
-{
-	timers_remove(&s->wall_timers, &delay->timer);
-	arm(s, delay, due_ns);
-}
-
-void
-delays_clock_set(struct sched *s)
-{
-	uint64_t now = clock_wall(s->kernel->clock), id = 0, next;
-	struct delay *delay;
-
-	if (!s->delays.n_calendars)
-		return;
-	while ((delay = delays_next(&s->delays, id))) {
-		id = delay->id;
-		if (!delay->more || !delay->more->calendar)
-			continue;
-		next = next_from_now(delay->more, now);
-		if (next && next < delay->more->due_ns)
-			rearm(s, delay, next);
-	}
-}
-
-/* What is due by the old rules and has not fired yet does so. */
-static void
-renew_zone(struct sched *s, struct delay *delay, uint64_t now)
-{
-	struct delay_more *more = delay->more;
-	struct calendar *c = calendar_renew(more->calendar, &s->kernel->zones);
-	uint64_t next;
-
-	if (!c) {
-		log_err("delay.no-memory", "what=zone timer=%" PRIu64,
-			delay->id);
-		return;
-	}
-	calendar_unref(more->calendar);
-	if (c == more->calendar)
-		return;
-	more->calendar = c;
-	next = more->due_ns > now ? next_from_now(more, now) : 0;
-	if (next && next != more->due_ns)
-		rearm(s, delay, next);
-}
-
-void
-delays_zones_changed(struct sched *s)
-{
-	uint64_t now = clock_wall(s->kernel->clock), id = 0;
-	struct delay *delay;
-
-	if (!s->delays.n_calendars)
-		return;
-	while ((delay = delays_next(&s->delays, id))) {
-		id = delay->id;
-		if (delay->more && delay->more->calendar)
-			renew_zone(s, delay, now);
-	}
 }
 
 void
@@ -621,7 +495,7 @@ delays_deinit(struct sched *s)
 
 	while ((delay = delays_next(d, id))) {
 		id = delay->id;
-		cancelled(s, delay);
+		delay_cancelled(s, delay);
 	}
 	delays_bury(s, d);
 	delay_slots_shrink(d, 0);
@@ -630,154 +504,4 @@ delays_deinit(struct sched *s)
 	delays_init(d, d->sched);
 	free(s->boot_timers);
 	s->boot_timers = NULL;
-}
-
-/* ---- it is due ---------------------------------------------------------- */
-
-/* Its calendar's next time; how many were missed in a row is counted. */
-static uint64_t
-next_by_calendar(struct delay_more *more, uint64_t now, bool missed)
-{
-	uint64_t from = now > more->due_ns ? now : more->due_ns;
-
-	if (missed && more->misfire == DELAY_ALL &&
-		++more->n_missed < DELAYS_MISSED_MAX)
-		from = more->due_ns;
-	else
-		more->n_missed = 0;
-	more->last_ns = more->due_ns;
-	return calendar_after(more->calendar, from);
-}
-
-/* The next due time after @now, on the grid of the first; 0: none. */
-static uint64_t
-next_due(struct delay *delay, uint64_t now, bool missed)
-{
-	struct delay_more *more = delay->more;
-	uint64_t wait;
-
-	if (!more)
-		return 0;
-	if (more->calendar)
-		return next_by_calendar(more, now, missed);
-	if (!more->repeat_ns)
-		return 0;
-	wait = more->repeat_ns;
-	if (now > more->due_ns)
-		wait -= (now - more->due_ns) % more->repeat_ns;
-	else
-		now = more->due_ns;
-	return delay_sum(now, wait);
-}
-
-/* Whatever the limit: it was accepted as a timer. */
-static void
-charge_event(struct sched *s, const struct delay *delay, struct msg *m)
-{
-	/* At once, for the timer's charge is about to go. */
-	const struct user *user = users_charge(&s->kernel->users,
-		delay_uid(delay), CHARGE_EVENTS, 1, s->now_ns);
-
-	if (!user)
-		return;
-	m->flags |= MSG_CHARGED;
-	msg_wide(m)->user = user->index;
-	charge_add(&s->charges, user->index, 0, msg_charge(m));
-}
-
-static struct msg *
-event_of(struct sched *s, const struct delay *delay)
-{
-	const char *event = delay_event(delay);
-	const uint8_t *data = (const uint8_t *)event + delay->timer.c + 1;
-	uint32_t size = delay->timer.size;
-	struct msg *m = msg_new(&s->pool,
-		&(struct msg_init){
-			.event = event,
-			.event_size = delay->timer.c,
-			.data = data,
-			.size = size,
-			.headers = data + size + 1,
-			.headers_size =
-				delay->more ? delay->more->headers_size : 0,
-			.extra = delay->more && delay->more->ttl_ns,
-		});
-
-	if (!m)
-		return NULL;
-	m->from = delay->owner;
-	m->to = delay->timer.b & DELAY_ALIAS
-			? atomic_load(&delay_parcel(delay)->alias->holder)
-			: delay_parcel(delay)->to;
-	m->id = sched_id(s);
-	if (delay->timer.b & DELAY_URGENT)
-		m->flags |= MSG_URGENT;
-	if (delay_uid(delay) != DELAY_NO_UID)
-		charge_event(s, delay, m);
-	if (m->flags & MSG_EXTRA)
-		msg_live(m, clock_now(s->kernel->clock), delay->more->ttl_ns);
-	return m;
-}
-
-/* The last event of a delay is the one accepted when it was set; those before
- * are events of their own, which have yet to be accepted. */
-static void
-post(struct sched *s, struct msg *m)
-{
-	int r = sched_post(s, m);
-	enum msg_end end;
-
-	if (!r)
-		return;
-	end = m->flags & MSG_ADMITTED ? MSG_END_DEAD : MSG_END_REFUSED;
-	msg_end(s, NULL, m, end, sched_status(r), NULL);
-}
-
-static bool
-is_missed(const struct delay *delay, uint64_t late)
-{
-	const struct delay_more *more = delay->more;
-
-	return more && more->calendar &&
-	       late > more->slack_ns + (uint64_t)DELAY_MISSED_MS * NS_PER_MS;
-}
-
-void
-delay_fire(struct sched *s, struct timer *timer)
-{
-	struct delay *delay = container_of(timer, struct delay, timer);
-	uint64_t now = delay_now(s, delay_clock(delay));
-	uint64_t due = delay_due_ns(delay), next;
-	uint64_t late = now > due ? now - due : 0;
-	bool missed = is_missed(delay, late);
-	bool skip = missed && delay->more->misfire == DELAY_SKIP;
-	struct msg *m;
-
-	if (!delay->id) /* it has been cancelled: see delays_bury() */
-		return;
-	if (delay_clock(delay) == DELAY_MONOTONIC)
-		lateness_add(&s->lateness,
-			now > timer->due_ns ? now - timer->due_ns : 0);
-	m = skip ? NULL : event_of(s, delay);
-	if (!skip && !m) { /* out of memory: nothing else ends it, so again */
-		timers_add(wheel(s, delay), timer,
-			delay_sum(now, AGAIN_MS * NS_PER_MS));
-		return;
-	}
-	if (m) {
-		msg_wide(m)->late_ns = late;
-		msg_wide(m)->due_ns = clock_wall(s->kernel->clock) - late;
-	}
-	next = next_due(delay, now, missed);
-	if (next)
-		arm(s, delay, next);
-	else if (m)
-		ended(s, delay, DELAY_FIRED);
-	else
-		cancelled(s, delay);
-	if (!m)
-		return;
-	if (!next)
-		m->flags |= MSG_ADMITTED | MSG_DELAYED;
-	post(s, m);
 }
