@@ -1,5 +1,5 @@
-/* Delays that change while they are pending: by being asked to, or for the clock
- * or the rules of its zone have changed. See delays.h. */
+/* Delays that change while they are pending: by being asked to, or for the
+ * clock or the rules of its zone have changed. See delays.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "kernel/delay_parts.h"
+#include "kernel/delay_store.h"
 
 enum { GUARD_S = 3 * 3600 };
 
@@ -29,34 +30,54 @@ change_repeat(struct delay *delay, uint64_t repeat_ns)
 }
 
 int
-delay_adjust(struct sched *s, uint64_t id, const struct delay_change *change)
+delay_apply(struct sched *s, struct delay *delay,
+	const struct delay_change *change, uint64_t *due)
+{
+	int r = 0;
+
+	*due = 0;
+	if (change->repeat)
+		r = change_repeat(delay, change->repeat_ns);
+	if (r || !change->due)
+		return r;
+	if (timer_is_armed(&delay->timer))
+		timers_remove(delay_wheel(s, delay), &delay->timer);
+	if (change->wall)
+		delay->timer.a = DELAY_WALL;
+	*due = change->wall ? change->due_ns
+			    : delay_sum(delay_now(s, delay_clock(delay)),
+				      change->due_ns);
+	return 0;
+}
+
+int
+delay_adjust_told(struct sched *s, uint64_t id,
+	const struct delay_change *change, struct delay_told *told)
 {
 	struct delay *delay = delay_of_id(&s->delays, id);
-	uint64_t due = change->due_ns;
+	uint64_t due;
 	int r;
 
 	if (!delay)
 		return DELAY_E_FIRED;
-	if (change->repeat) {
-		r = change_repeat(delay, change->repeat_ns);
-		if (r)
-			return r;
-	}
-	if (!change->due)
-		return 0;
-	timers_remove(delay_wheel(s, delay), &delay->timer);
-	if (change->wall)
-		delay->timer.a = DELAY_WALL;
-	else
-		due = delay_sum(delay_now(s, delay_clock(delay)), due);
-	delay_arm(s, delay, due);
-	return 0;
+	if (delay_is_stored(delay))
+		return delay_store_adjust(s, delay, change, told);
+	r = delay_apply(s, delay, change, &due);
+	if (!r && change->due)
+		delay_arm(s, delay, due);
+	return r;
+}
+
+int
+delay_adjust(struct sched *s, uint64_t id, const struct delay_change *change)
+{
+	return delay_adjust_told(s, id, change, NULL);
 }
 
 /* What has run does not run again when the clock is set back by a little; set
  * back by more it is another time. */
-static uint64_t
-next_from_now(const struct delay_more *more, uint64_t now)
+uint64_t
+delay_next_from_now(const struct delay_more *more, uint64_t now)
 {
 	const uint64_t guard = GUARD_S * (uint64_t)NS_PER_S;
 	uint64_t last = more->last_ns;
@@ -68,8 +89,12 @@ next_from_now(const struct delay_more *more, uint64_t now)
 static void
 rearm(struct sched *s, struct delay *delay, uint64_t due_ns)
 {
+	if (!timer_is_armed(&delay->timer))
+		return; /* it is on its way to the store */
 	timers_remove(&s->wall_timers, &delay->timer);
 	delay_arm(s, delay, due_ns);
+	if (delay_is_stored(delay))
+		delay_store_changed(s, delay);
 }
 
 void
@@ -84,7 +109,7 @@ delays_clock_set(struct sched *s)
 		id = delay->id;
 		if (!delay->more || !delay->more->calendar)
 			continue;
-		next = next_from_now(delay->more, now);
+		next = delay_next_from_now(delay->more, now);
 		if (next && next < delay->more->due_ns)
 			rearm(s, delay, next);
 	}
@@ -107,7 +132,7 @@ renew_zone(struct sched *s, struct delay *delay, uint64_t now)
 	if (c == more->calendar)
 		return;
 	more->calendar = c;
-	next = more->due_ns > now ? next_from_now(more, now) : 0;
+	next = more->due_ns > now ? delay_next_from_now(more, now) : 0;
 	if (next && next != more->due_ns)
 		rearm(s, delay, next);
 }

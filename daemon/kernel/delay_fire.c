@@ -2,6 +2,7 @@
  */
 #include "base/calendar.h"
 #include "kernel/delay_parts.h"
+#include "kernel/delay_store.h"
 
 enum {
 	AGAIN_MS = 10, /* without memory for its event */
@@ -35,6 +36,10 @@ next_due(struct delay *delay, uint64_t now, bool missed)
 		return next_by_calendar(more, now, missed);
 	if (!more->repeat_ns)
 		return 0;
+	if (missed && more->misfire == DELAY_ALL &&
+		++more->n_missed < DELAYS_MISSED_MAX)
+		return delay_sum(more->due_ns, more->repeat_ns);
+	more->n_missed = 0;
 	wait = more->repeat_ns;
 	if (now > more->due_ns)
 		wait -= (now - more->due_ns) % more->repeat_ns;
@@ -73,7 +78,8 @@ event_of(struct sched *s, const struct delay *delay)
 			.headers = data + size + 1,
 			.headers_size =
 				delay->more ? delay->more->headers_size : 0,
-			.extra = delay->more && delay->more->ttl_ns,
+			.extra = delay->more &&
+				 (delay->more->ttl_ns || delay->more->stored),
 		});
 
 	if (!m)
@@ -87,15 +93,15 @@ event_of(struct sched *s, const struct delay *delay)
 		m->flags |= MSG_URGENT;
 	if (delay_uid(delay) != DELAY_NO_UID)
 		charge_event(s, delay, m);
-	if (m->flags & MSG_EXTRA)
+	if (delay->more && delay->more->ttl_ns)
 		msg_live(m, clock_now(s->kernel->clock), delay->more->ttl_ns);
 	return m;
 }
 
 /* The last event of a delay is the one accepted when it was set; those before
  * are events of their own, which have yet to be accepted. */
-static void
-post(struct sched *s, struct msg *m)
+void
+delay_post(struct sched *s, struct msg *m)
 {
 	int r = sched_post(s, m);
 	enum msg_end end;
@@ -111,8 +117,16 @@ is_missed(const struct delay *delay, uint64_t late)
 {
 	const struct delay_more *more = delay->more;
 
-	return more && more->calendar &&
+	return more && (more->calendar || more->stored) &&
 	       late > more->slack_ns + (uint64_t)DELAY_MISSED_MS * NS_PER_MS;
+}
+
+/* That its clock does not know of. */
+static uint64_t
+delay_late_ns(const struct delay *delay)
+{
+	return delay->more && delay->more->stored ? delay->more->stored->late_ns
+						  : 0;
 }
 
 void
@@ -121,14 +135,14 @@ delay_fire(struct sched *s, struct timer *timer)
 	struct delay *delay = container_of(timer, struct delay, timer);
 	uint64_t now = delay_now(s, delay_clock(delay));
 	uint64_t due = delay_due_ns(delay), next;
-	uint64_t late = now > due ? now - due : 0;
+	uint64_t late = (now > due ? now - due : 0) + delay_late_ns(delay);
 	bool missed = is_missed(delay, late);
 	bool skip = missed && delay->more->misfire == DELAY_SKIP;
 	struct msg *m;
 
 	if (!delay->id) /* it has been cancelled: see delays_bury() */
 		return;
-	if (delay_clock(delay) == DELAY_MONOTONIC)
+	if (delay_clock(delay) == DELAY_MONOTONIC && !missed)
 		lateness_add(&s->lateness,
 			now > timer->due_ns ? now - timer->due_ns : 0);
 	m = skip ? NULL : event_of(s, delay);
@@ -142,6 +156,10 @@ delay_fire(struct sched *s, struct timer *timer)
 		msg_wide(m)->due_ns = clock_wall(s->kernel->clock) - late;
 	}
 	next = next_due(delay, now, missed);
+	if (delay->more && delay->more->stored) {
+		delay_store_fire(s, delay, m, next);
+		return;
+	}
 	if (next)
 		delay_arm(s, delay, next);
 	else if (m)
@@ -152,5 +170,5 @@ delay_fire(struct sched *s, struct timer *timer)
 		return;
 	if (!next)
 		m->flags |= MSG_ADMITTED | MSG_DELAYED;
-	post(s, m);
+	delay_post(s, m);
 }

@@ -95,7 +95,7 @@ delay_named(struct sched *s, uint64_t owner, const struct alias *alias,
 			scope_of(m->delay) == scope &&
 			!(m->delay->timer.b & DELAY_BY_ALIAS) == !alias &&
 			memcmp(m->name, name, size) == 0)
-			return m->delay->id;
+			return delay_public_id(m->delay);
 	return 0;
 }
 

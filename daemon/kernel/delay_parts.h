@@ -14,3 +14,18 @@ int delay_make(struct sched *s, struct session *owner,
 /* It goes: its slot tells what has become of it, until it is another's. */
 void delay_ended(struct sched *s, struct delay *delay, enum delay_flag how);
 void delay_cancelled(struct sched *s, struct delay *delay);
+/* May one be set as @init says, in the place of @old, if that is not 0? *@due
+ * is when: 0 or DELAY_E_*. */
+int delay_may_set(struct sched *s, const struct delay_init *init, uint64_t old,
+	uint64_t *due);
+/* The one that goes when @init comes; 0: none. */
+uint64_t delay_namesake(struct sched *s, const struct session *owner,
+	const struct delay_init *init);
+/* Change what it is; *@due is when it is to be armed for, 0: not anew. */
+int delay_apply(struct sched *s, struct delay *delay,
+	const struct delay_change *change, uint64_t *due);
+/* When the calendar of @more is due next: what has run does not run again when
+ * the clock is set back by a little. */
+uint64_t delay_next_from_now(const struct delay_more *more, uint64_t now);
+/* Post the event of a delay; last: the delay has ended. */
+void delay_post(struct sched *s, struct msg *m);

@@ -101,7 +101,9 @@ delay_slot_take(struct delays *d, struct delay **out)
 	}
 	d->n++;
 	(*out)->timer.link = NULL;
-	(*out)->id = (++d->last << (DELAY_SLOT_BITS + DELAY_SCHED_BITS)) |
+	d->last = (d->last + 1) & DELAY_GENERATION_MASK;
+	d->last += !d->last;
+	(*out)->id = (d->last << (DELAY_SLOT_BITS + DELAY_SCHED_BITS)) |
 		     ((uint64_t)slot << DELAY_SCHED_BITS) | d->sched;
 	return 0;
 }
@@ -128,6 +130,9 @@ delay_fate(const struct delays *d, uint64_t id)
 	uint32_t slot = delay_slot_of(id);
 	const struct delay *delay;
 
+	if (delay_id_is_stored(id))
+		return delay_store_find(d, id) ? DELAY_PENDING
+					       : DELAY_FORGOTTEN;
 	if (!generation || generation > d->last)
 		return DELAY_NEVER_WAS;
 	if (slot >= d->n_used || (slot & DELAY_INDEX_MASK) >= DELAY_CHUNK)

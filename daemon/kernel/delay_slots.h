@@ -12,6 +12,7 @@ enum {
 	DELAY_SLOT_MASK = (1 << DELAY_SLOT_BITS) - 1,
 	DELAY_INDEX_BITS = 15,
 	DELAY_INDEX_MASK = (1 << DELAY_INDEX_BITS) - 1,
+	DELAY_GENERATION_MASK = 0xffffffff, /* above it: DELAY_ID_STORED */
 };
 
 static inline uint64_t
@@ -33,6 +34,8 @@ delay_slot_at(const struct delays *d, uint32_t slot)
 			->delays[slot & DELAY_INDEX_MASK];
 }
 
+struct delay *delay_store_find(const struct delays *d, uint64_t id);
+
 /* The pending one of that id, or NULL. An id may come from anybody. */
 static inline struct delay *
 delay_of_id(const struct delays *d, uint64_t id)
@@ -42,9 +45,9 @@ delay_of_id(const struct delays *d, uint64_t id)
 
 	if (!id || slot >= d->n_used ||
 		(slot & DELAY_INDEX_MASK) >= DELAY_CHUNK)
-		return NULL;
+		return delay_store_find(d, id);
 	delay = delay_slot_at(d, slot);
-	return delay->id == id ? delay : NULL;
+	return delay->id == id ? delay : delay_store_find(d, id);
 }
 
 /* A free slot, with an id and armed nowhere. -ENOMEM. */
@@ -66,11 +69,14 @@ delay_slot_give(struct delays *d, struct delay *delay)
 		delay_slots_none(d);
 }
 
-/* A timer of its own keeps its owner from being idle; its schedule does not. */
+/* A timer of its own keeps its owner from being idle, but for those that do not
+ * end with its state. */
 static inline bool
 delay_keeps_awake(const struct delay *delay)
 {
-	return (delay->timer.b & (DELAY_SELF | DELAY_SCHEDULE)) == DELAY_SELF;
+	const uint8_t others = DELAY_SCHEDULE | DELAY_STORED;
+
+	return (delay->timer.b & (DELAY_SELF | others)) == DELAY_SELF;
 }
 
 /* Into the list of its owner. */

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "kernel/delay_parts.h"
+#include "kernel/delay_store.h"
 #include "kernel/sched.h"
 
 _Static_assert(sizeof(struct delay) + sizeof(struct delay_parcel) == 88,
@@ -103,7 +104,8 @@ static bool
 has_more(const struct delay_init *init)
 {
 	return init->repeat_ns || init->slack_ns || init->calendar ||
-	       init->name_size || init->headers_size || init->ttl_ns;
+	       init->name_size || init->headers_size || init->ttl_ns ||
+	       init->stored;
 }
 
 static int
@@ -172,7 +174,8 @@ make_target(struct sched *s, struct delay *delay, const struct delay_init *init)
 		parcel->to = init->to;
 		return 0;
 	}
-	if (!alias_holder(aliases, init->alias, init->alias_size))
+	if (!init->restored &&
+		!alias_holder(aliases, init->alias, init->alias_size))
 		return DELAY_E_NO_ALIAS;
 	parcel->alias = alias_ref(aliases, init->alias, init->alias_size);
 	if (!parcel->alias)
@@ -248,6 +251,8 @@ delay_free(struct sched *s, struct delay *delay)
 	d->size -= charge_of(delay);
 	if (delay_uid(delay) != DELAY_NO_UID)
 		charge_user(s, delay, -1);
+	if (more && more->stored)
+		delay_store_gone(s, more->stored);
 	if (more || (delay->timer.b & (DELAY_ALIAS | DELAY_APART)))
 		drop_parts(s, delay);
 	delay_slot_give(d, delay);
@@ -285,6 +290,8 @@ delay_make(struct sched *s, struct session *owner,
 		delay->timer.b |= DELAY_SCHEDULE;
 	if (init->urgent)
 		delay->timer.b |= DELAY_URGENT;
+	if (init->stored)
+		delay->timer.b |= DELAY_STORED;
 	delay->owner = owner ? owner->id : init->owner;
 	delay->more = NULL;
 	delay_parcel(delay)->uid = init->has_uid ? init->uid : DELAY_NO_UID;
@@ -306,9 +313,8 @@ delay_make(struct sched *s, struct session *owner,
 	return 0;
 }
 
-/* The one that goes when @init comes. */
-static uint64_t
-namesake(struct sched *s, const struct session *owner,
+uint64_t
+delay_namesake(struct sched *s, const struct session *owner,
 	const struct delay_init *init)
 {
 	const struct alias *alias = NULL;
@@ -326,23 +332,31 @@ namesake(struct sched *s, const struct session *owner,
 }
 
 int
-delay_set(struct sched *s, struct session *owner, const struct delay_init *init,
-	uint64_t *id, uint64_t *replaced)
+delay_may_set(struct sched *s, const struct delay_init *init, uint64_t old,
+	uint64_t *due)
 {
-	uint64_t due = init->due_ns, old = namesake(s, owner, init);
 	uint64_t size = (uint64_t)init->size + init->headers_size;
-	struct delay *delay;
-	int r;
 
+	*due = init->due_ns;
 	if (s->delays.n >= s->kernel->limits.max_timers + (old != 0) ||
 		size > DELAYS_SIZE_MAX - s->delays.size)
 		return DELAY_E_LIMIT;
-	if (init->calendar) {
-		due = delay_calendar_after(
+	if (init->calendar)
+		*due = delay_calendar_after(
 			init->calendar, clock_wall(s->kernel->clock));
-		if (!due)
-			return DELAY_E_NEVER;
-	}
+	return init->calendar && !*due ? DELAY_E_NEVER : 0;
+}
+
+int
+delay_set(struct sched *s, struct session *owner, const struct delay_init *init,
+	uint64_t *id, uint64_t *replaced)
+{
+	uint64_t due, old = delay_namesake(s, owner, init);
+	struct delay *delay;
+	int r = delay_may_set(s, init, old, &due);
+
+	if (r)
+		return r;
 	r = delay_make(s, owner, init, &delay);
 	if (r)
 		return r;
@@ -388,6 +402,24 @@ is_plain(const struct delay *delay)
 		       DELAY_LISTED;
 }
 
+/* Wherever it is kept: false: it is too late. */
+static bool
+take_back(struct sched *s, struct delay *delay)
+{
+	if (delay_is_stored(delay))
+		return !delay_store_cancel(s, delay, NULL);
+	delay_cancelled(s, delay);
+	return true;
+}
+
+int
+delay_cancel_told(struct sched *s, uint64_t id, struct delay_told *told)
+{
+	struct delay *delay = delay_of_id(&s->delays, id);
+
+	return delay ? delay_store_cancel(s, delay, told) : DELAY_E_FIRED;
+}
+
 int
 delay_cancel(struct sched *s, uint64_t id)
 {
@@ -396,10 +428,8 @@ delay_cancel(struct sched *s, uint64_t id)
 
 	if (!delay)
 		return DELAY_E_FIRED;
-	if (!is_plain(delay)) {
-		delay_cancelled(s, delay);
-		return 0;
-	}
+	if (!is_plain(delay))
+		return take_back(s, delay) ? 0 : DELAY_E_FIRED;
 	delay->id = 0;
 	d->n--;
 	d->size -= delay->timer.size;
@@ -414,6 +444,12 @@ struct delay *
 delay_find(struct delays *d, uint64_t id)
 {
 	return delay_of_id(d, id);
+}
+
+uint64_t
+delay_public_id(const struct delay *delay)
+{
+	return delay_is_stored(delay) ? delay->more->stored->id : delay->id;
 }
 
 uint64_t
@@ -437,7 +473,8 @@ delays_cancel_owned(struct sched *s, struct session *owner, bool schedule)
 	delay = delays_next_of(&s->delays, owner, NULL);
 	for (; delay; delay = next) {
 		next = delays_next_of(&s->delays, owner, delay);
-		if ((delay->timer.b & DELAY_SELF) &&
+		if ((delay->timer.b & (DELAY_SELF | DELAY_STORED)) ==
+				DELAY_SELF &&
 			(schedule || !(delay->timer.b & DELAY_SCHEDULE)))
 			delay_cancelled(s, delay);
 	}
@@ -455,8 +492,7 @@ delays_cancel_all(struct sched *s, struct session *owner)
 		next = delays_next_of(&s->delays, owner, delay);
 		if (delay->timer.b & DELAY_SCHEDULE)
 			continue;
-		delay_cancelled(s, delay);
-		n++;
+		n += take_back(s, delay);
 	}
 	return n;
 }
@@ -480,8 +516,7 @@ delays_cancel_alias(
 				? delay_parcel(delay)->alias != alias
 				: delay_parcel(delay)->to != holder)
 			continue;
-		delay_cancelled(s, delay);
-		n++;
+		n += take_back(s, delay);
 	}
 	return n;
 }
@@ -501,6 +536,7 @@ delays_deinit(struct sched *s)
 	delay_slots_shrink(d, 0);
 	free(d->chunks);
 	free(d->names);
+	free(d->stored);
 	delays_init(d, d->sched);
 	free(s->boot_timers);
 	s->boot_timers = NULL;

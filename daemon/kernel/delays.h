@@ -15,6 +15,7 @@
 
 struct alias;
 struct calendar;
+struct delay_stored;
 struct sched;
 struct session;
 
@@ -43,6 +44,7 @@ enum delay_flag {
 	DELAY_BY_ALIAS = 16, /* its name counts for its alias, not its owner */
 	DELAY_LISTED = 32,   /* is in session.delays of its owner */
 	DELAY_URGENT = 64,   /* its events are MSG_URGENT */
+	DELAY_STORED = 128,  /* more.stored */
 	/* Of a free slot, whose `owner` is the id that was: */
 	DELAY_FIRED = 128,
 	DELAY_CANCELLED = 129,
@@ -66,12 +68,13 @@ struct delay_more {
 	uint64_t slack_ns;
 	uint64_t last_ns; /* calendar: the last that fired */
 	uint64_t ttl_ns;  /* an event's life, from when it fires; 0: any */
-	struct calendar *calendar; /* a reference */
-	uint32_t headers_size;     /* behind the payload */
-	uint16_t n_missed;         /* in a row */
-	uint8_t misfire;           /* enum delay_misfire */
-	uint8_t name_size;         /* 0: it has none */
-	char name[];               /* NUL-terminated */
+	struct calendar *calendar;   /* a reference */
+	struct delay_stored *stored; /* NULL: it is not in the store */
+	uint32_t headers_size;       /* behind the payload */
+	uint16_t n_missed;           /* in a row */
+	uint8_t misfire;             /* enum delay_misfire */
+	uint8_t name_size;           /* 0: it has none */
+	char name[];                 /* NUL-terminated */
 };
 
 struct delay {
@@ -122,6 +125,8 @@ struct delays {
 	unsigned sched;
 	uint32_t n_names, n_buckets;
 	struct delay_more **names; /* hash table; NULL: there are none */
+	uint32_t n_stored, n_stored_buckets;
+	struct delay_stored **stored; /* likewise: by id */
 	/* Slots of plain ones that have been cancelled, but are not out of
 	 * their rings yet: see delays_bury(). */
 	uint32_t n_dead;
@@ -138,6 +143,8 @@ enum {
 	DELAY_E_FIRED = 3,    /* no such timer: fired, cancelled or never was */
 	DELAY_E_NEVER = 4,    /* its calendar has no time to come */
 	DELAY_E_CALENDAR = 5, /* one with a calendar has no other repetition */
+	DELAY_E_VOLATILE = 6, /* the mailbox is not durable */
+	DELAY_E_STORE = 7,    /* the store has failed */
 };
 
 /* Where, what and when. Everything is copied, but for a reference taken to the
@@ -167,6 +174,8 @@ struct delay_init {
 	bool urgent;     /* each event goes before those that are not */
 	bool schedule;   /* of the owner's spec: a crash does not end it */
 	uint64_t owner;  /* if it is on another scheduler */
+	bool stored;     /* delay_set_stored() has to be called */
+	bool restored;   /* ... it was, in another run */
 	bool has_uid;    /* else the daemon's own session sets it */
 	uint32_t uid;
 };
@@ -186,6 +195,21 @@ struct delay_own {
  * may be NULL. 0, DELAY_E_LIMIT, DELAY_E_NO_ALIAS, DELAY_E_NEVER or -ENOMEM. */
 int delay_set(struct sched *s, struct session *owner,
 	const struct delay_init *init, uint64_t *id, uint64_t *replaced);
+/* Who is told when something of a delay is in the store, or why it is not. */
+struct delay_told {
+	struct delay_told *next;
+	void (*told)(struct delay_told *t, struct sched *s, int r);
+	uint64_t id, replaced;
+	uint64_t due_ns; /* of the wall clock */
+	uint32_t after;  /* delays' own: the row that it waits for */
+};
+/* Set one that is in the store, with the mailbox of @t, which lives here and
+ * holds init->alias or is init->to, and journal_is_ready(). It is armed when
+ * that is safe, and then @told, which may be NULL, is told: 0, or
+ * DELAY_E_STORE. The same errors as delay_set(), or DELAY_E_VOLATILE: then
+ * nobody is told. */
+int delay_set_stored(struct sched *s, struct session *owner, struct session *t,
+	const struct delay_init *init, struct delay_told *told);
 /* What most delays are: to @owner itself, after elapsed time, once. @init has
  * no more than event, data and due_ns. The same errors. */
 int delay_set_own(struct sched *s, struct session *owner,
@@ -194,6 +218,8 @@ int delay_set_own(struct sched *s, struct session *owner,
 uint64_t delay_due_in(struct sched *s, uint64_t wait_ns);
 /* All by id are for the scheduler that holds it, see delay_sched(). */
 int delay_cancel(struct sched *s, uint64_t id);
+/* The same of one that is delay_is_stored(): @told when its end is safe. */
+int delay_cancel_told(struct sched *s, uint64_t id, struct delay_told *told);
 struct delay *delay_find(struct delays *d, uint64_t id);
 /* What has become of the delay @id, as far as is still known: a slot tells of
  * the last that was in it. */
@@ -223,6 +249,10 @@ struct delay_change {
 int delay_adjust(
 	struct sched *s, uint64_t id, const struct delay_change *change);
 
+/* The same of one that is delay_is_stored(): @told when that is safe. */
+int delay_adjust_told(struct sched *s, uint64_t id,
+	const struct delay_change *change, struct delay_told *told);
+
 /* The id of the delay called @name that session @owner set, or, if @alias is
  * not NULL, of the one for it; 0: there is none here. */
 uint64_t delay_named(struct sched *s, uint64_t owner, const struct alias *alias,
@@ -251,6 +281,21 @@ void delays_clock_set(struct sched *s);
 void delays_zones_changed(struct sched *s);
 
 /* ---- looking ----------------------------------------------------------- */
+
+/* An id that is good in all runs, on whatever scheduler the delay is. */
+#define DELAY_ID_STORED (UINT64_C(1) << 62)
+static inline bool
+delay_id_is_stored(uint64_t id)
+{
+	return id & DELAY_ID_STORED;
+}
+static inline bool
+delay_is_stored(const struct delay *delay)
+{
+	return delay->timer.b & DELAY_STORED;
+}
+/* What others know it by. */
+uint64_t delay_public_id(const struct delay *delay);
 
 static inline unsigned
 delay_sched(uint64_t id)

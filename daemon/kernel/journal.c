@@ -10,6 +10,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/delay_store.h"
 #include "kernel/journal_batch.h"
 #include "kernel/queue.h"
 #include "kernel/record.h"
@@ -109,6 +110,7 @@ journal_new(struct session *t, struct store_box *box)
 	j->store = j->sched->kernel->store;
 	j->box = box;
 	list_init(&j->batches);
+	list_init(&j->stored);
 	j->sides_end = &j->sides;
 	j->retry.type = TIMER_JOURNAL;
 	for (unsigned i = 0; i < LANES; i++) {
@@ -152,6 +154,7 @@ journal_begin(struct session *t, struct store_box *box, bool partial)
 	j->partial = partial;
 	t->health->journal = j;
 	t->box_bits |= BOX_DURABLE;
+	atomic_fetch_add(&j->sched->kernel->n_unready, 1);
 	if (box->paused && !partial)
 		queue_pause(t);
 	take_over(j);
@@ -249,7 +252,7 @@ journal_unref(struct journal *j)
 	j->store->ops->release(j->store, j->box);
 	while ((side = j->sides)) {
 		j->sides = side->next;
-		free(side);
+		side_drop(j, side, -ECANCELED);
 	}
 	free(j->told);
 	free(j);
@@ -324,6 +327,7 @@ journal_close(struct session *t)
 
 	if (!j)
 		return;
+	delay_store_close(j);
 	t->health->journal = NULL;
 	s = j->sched;
 	t->box_bits &= (uint8_t)~BOX_DURABLE;
@@ -333,6 +337,7 @@ journal_close(struct session *t)
 	s->counters.accepted -= j->n_backlog;
 	t->accepted -= j->n_backlog;
 	j->session = NULL;
+	journal_is_read(j);
 	drop_early(j);
 	drop_waiters(j);
 	LIST_FOREACH (node, &j->batches)
@@ -369,6 +374,11 @@ event_unsafe(struct batch *b, struct msg *m, int status)
 	b->ended[extra->place / 64] |= 1ull << (extra->place % 64);
 	b->ended_size += msg_charge(m);
 	b->n_left--;
+	if (extra->fired) { /* and is again, later */
+		delay_store_unfired(j->sched, TAKE(extra->fired));
+		msg_free(&j->sched->pool, m);
+		return;
+	}
 	snprintf(text, sizeof(text),
 		"the store cannot take an event for '%s': %s", j->box->name,
 		strerror(-status));

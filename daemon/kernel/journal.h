@@ -93,6 +93,30 @@ bool journal_is_reading(const struct session *t);
  * or -ENOMEM. */
 int journal_write(struct session *t, unsigned table, const void *key,
 	size_t key_size, const void *data, size_t size);
+/* Of a row beside the events: what it is written with, and what becomes of it
+ * if that fails. */
+enum side_kind {
+	SIDE_ENDS,    /* what ends; it is tried again until it is written */
+	SIDE_EVENTS,  /* new events; it is of no use if they cannot be stored */
+	SIDE_RECORDS, /* new events that count already; tried again with them */
+};
+struct journal_told {
+	void (*told)(struct journal_told *t, struct sched *s, int status);
+};
+/* The same of any journal, whose session may have gone; the key of @w is behind
+ * the number of the mailbox. @told, if not NULL, once, never at once: 0 or a
+ * negative errno. 0 or -ENOMEM. */
+int journal_put(struct journal *j, const struct store_write *w,
+	enum side_kind kind, struct journal_told *told);
+/* What the session of @t has in the store is known: it may start, and timers
+ * may be set for it. */
+bool journal_is_ready(const struct session *t);
+/* Call ready() when that is so, or @t goes; never at once. */
+struct journal_wait {
+	struct journal_wait *next;
+	void (*ready)(struct journal_wait *w, struct sched *s);
+};
+void journal_await(struct session *t, struct journal_wait *w);
 /* The same of an idempotency key that was accepted now, or is forgotten. */
 void journal_note_key(struct session *t, const char *key, uint8_t size);
 void journal_drop_key(struct session *t, const char *key, uint8_t size);

@@ -55,8 +55,9 @@ struct lane {
 struct side_write {
 	struct side_write *next;
 	struct store_write write;
-	bool of_events;  /* it is of no use if new events cannot be stored */
-	uint8_t bytes[]; /* the key, then the data */
+	struct journal_told *told; /* once, when it is back; or NULL */
+	uint8_t kind;              /* enum side_kind */
+	uint8_t bytes[];           /* the key, then the data */
 };
 
 /* A poster to be told when the next job is done. */
@@ -78,7 +79,10 @@ struct journal {
 	struct side_write *sides, **sides_end;
 	uint32_t n_sides;
 	struct msg_queue early; /* with keys, while keys are being read */
-	bool keys_known;
+	bool keys_known, timers_known;
+	bool ready;                 /* all that a start needs has been read */
+	struct journal_wait *waits; /* for that */
+	struct list stored;         /* its timers: struct delay_stored */
 	struct told *told;
 	uint32_t n_told, told_room;
 	uint32_t n_jobs;     /* with the store, writing */
@@ -133,8 +137,12 @@ struct store_write journal_box_write(
 void journal_retry_later(struct journal *j);
 /* @b is not among those to become safe any more. */
 void batch_leave_lane(struct batch *b);
-/* Read the keys and the dead letters of other runs. */
+/* Read the keys, the timers and the dead letters of other runs. */
 void journal_read_rest(struct journal *j);
+/* All that a start needs has been read, or is of no use any more. */
+void journal_is_read(struct journal *j);
+/* @side goes without having been written. */
+void side_drop(struct journal *j, struct side_write *side, int status);
 /* Read on if few events are in memory. */
 void journal_load(struct journal *j);
 static inline bool

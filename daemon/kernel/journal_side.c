@@ -9,12 +9,17 @@
 #include "base/log.h"
 #include "kernel/aside.h"
 #include "kernel/dead.h"
+#include "kernel/delay_store.h"
 #include "kernel/journal_batch.h"
+#include "kernel/schedule.h"
+
+enum { TIMERS_ROWS = 1000, TIMERS_SIZE = 1 << 20 };
 
 /* ---- rows beside the events ---------------------------------------------- */
 
 static int
-side_add(struct journal *j, const struct store_write *w, bool of_events)
+side_add(struct journal *j, const struct store_write *w, enum side_kind kind,
+	struct journal_told *told)
 {
 	struct side_write *side;
 	size_t size = w->data ? w->size : 0;
@@ -26,7 +31,8 @@ side_add(struct journal *j, const struct store_write *w, bool of_events)
 	if (!side)
 		return err_raise(-ENOMEM);
 	side->next = NULL;
-	side->of_events = of_events;
+	side->kind = (uint8_t)kind;
+	side->told = told;
 	side->write = *w;
 	batch_key(key, j, 0, 0);
 	memcpy(side->bytes, key, sizeof(uint64_t));
@@ -54,7 +60,26 @@ journal_write(struct session *t, unsigned table, const void *key,
 		.data = data,
 		.size = (uint32_t)size};
 
-	return session_journal(t) ? side_add(session_journal(t), &w, false) : 0;
+	return session_journal(t)
+		       ? side_add(session_journal(t), &w, SIDE_ENDS, NULL)
+		       : 0;
+}
+
+int
+journal_put(struct journal *j, const struct store_write *w, enum side_kind kind,
+	struct journal_told *told)
+{
+	return side_add(j, w, kind, told);
+}
+
+void
+side_drop(struct journal *j, struct side_write *side, int status)
+{
+	struct journal_told *told = side->told;
+
+	free(side);
+	if (told)
+		told->told(told, j->sched, status);
 }
 
 /* Without memory it is known for as long as the daemon runs. */
@@ -69,7 +94,7 @@ journal_note_key(struct session *t, const char *key, uint8_t size)
 		.size = sizeof(wall)};
 
 	if (session_journal(t))
-		side_add(session_journal(t), &w, true);
+		side_add(session_journal(t), &w, SIDE_EVENTS, NULL);
 }
 
 /* It has not been written: then it need not be erased after that. */
@@ -81,7 +106,8 @@ unwrite_key(struct journal *j, const char *key, uint8_t size)
 	while ((side = *link)) {
 		const uint8_t *its = side->bytes + sizeof(uint64_t);
 
-		if (side->of_events &&
+		if (side->kind == SIDE_EVENTS &&
+			side->write.table == STORE_KEYS &&
 			side->write.key_size == sizeof(uint64_t) + size &&
 			memcmp(its, key, size) == 0) {
 			*link = side->next;
@@ -221,6 +247,13 @@ take_key(struct journal *j, const struct store_row *row)
 		journal_drop_key(t, key, (uint8_t)size);
 }
 
+static void
+read_some(struct journal *j)
+{
+	if (j->keys_known && j->timers_known)
+		journal_is_read(j);
+}
+
 /* What came meanwhile, and is not known, is new. */
 static void
 keys_are_known(struct sched *s, struct journal *j)
@@ -235,6 +268,7 @@ keys_are_known(struct sched *s, struct journal *j)
 			msg_end(s, j->session, m, MSG_END_REFUSED,
 				EVD_STATUS_FULL, NULL);
 	}
+	read_some(j);
 }
 
 static void
@@ -278,6 +312,33 @@ dead_done(struct sched *s, struct store_job *job)
 	journal_unref(j);
 }
 
+static bool read_timers(struct journal *j, const struct store_row *after);
+
+static void
+timers_done(struct sched *s, struct store_job *job)
+{
+	struct keys_job *k = container_of(job, struct keys_job, job);
+	struct journal *j = k->journal;
+	bool more = false;
+
+	j->n_loads--;
+	if (job->status)
+		log_err("store.unreadable",
+			"mailbox=\"%s\" what=timers reason=\"%s\"",
+			j->box->name, strerror(-job->status));
+	for (uint32_t i = 0; j->session && i < k->read.n; i++)
+		delay_restore(s, j->session, &k->read.rows[i]);
+	if (j->session && k->read.more && k->read.n)
+		more = read_timers(j, &k->read.rows[k->read.n - 1]);
+	free(k->read.rows);
+	free(k);
+	if (!more) {
+		j->timers_known = true;
+		read_some(j);
+	}
+	journal_unref(j);
+}
+
 /* All rows of @table that are of @j; false: out of memory. */
 static bool
 read_all(struct journal *j, unsigned table, uint32_t max,
@@ -302,13 +363,80 @@ read_all(struct journal *j, unsigned table, uint32_t max,
 	return true;
 }
 
+/* A piece of them, behind @after if that is not NULL. */
+static bool
+read_timers(struct journal *j, const struct store_row *after)
+{
+	struct keys_job *k = FAULT(read_timers) ? NULL : calloc(1, sizeof(*k));
+
+	if (!k)
+		return false;
+	k->journal = j;
+	batch_key(k->read.from, j, 0, 0);
+	k->read.from_size = k->read.prefix = sizeof(uint64_t);
+	if (after) { /* the first key behind it: one NUL longer */
+		memcpy(k->read.from, after->key, after->key_size);
+		k->read.from_size = (uint16_t)(after->key_size + 1);
+		k->read.from[after->key_size] = 0;
+	}
+	k->read.table = STORE_TIMERS;
+	k->read.also = STORE_TABLES;
+	k->read.max_rows = TIMERS_ROWS;
+	k->read.max_size = TIMERS_SIZE;
+	k->job.read = &k->read;
+	k->job.sched = j->sched;
+	k->job.done = timers_done;
+	j->n_loads++;
+	j->store->ops->submit(j->store, &k->job, &k->job);
+	return true;
+}
+
 void
 journal_read_rest(struct journal *j)
 {
 	const struct kernel_limits *limits = &j->sched->kernel->limits;
 
+	if (!read_timers(j, NULL))
+		j->timers_known = true;
 	if (!read_all(j, STORE_KEYS, limits->max_keys, keys_done))
 		j->keys_known = true;
+	read_some(j);
 	if (limits->dead_letters)
 		read_all(j, STORE_DEAD, limits->dead_letters, dead_done);
+}
+
+/* ---- ready --------------------------------------------------------------- */
+
+bool
+journal_is_ready(const struct session *t)
+{
+	return !session_journal(t) || session_journal(t)->ready;
+}
+
+void
+journal_await(struct session *t, struct journal_wait *w)
+{
+	struct journal *j = session_journal(t);
+
+	w->next = j->waits;
+	j->waits = w;
+}
+
+void
+journal_is_read(struct journal *j)
+{
+	struct journal_wait *w, *next;
+
+	if (j->ready)
+		return;
+	j->ready = true;
+	atomic_fetch_sub(&j->sched->kernel->n_unready, 1);
+	if (j->session) {
+		schedule_arm(j->session);
+		sched_enqueue(j->sched, j->session);
+	}
+	for (w = TAKE(j->waits); w; w = next) {
+		next = w->next;
+		w->ready(w, j->sched);
+	}
 }

@@ -9,6 +9,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/aside.h"
+#include "kernel/delay_store.h"
 #include "kernel/journal_batch.h"
 #include "kernel/queue.h"
 #include "kernel/record.h"
@@ -22,9 +23,12 @@ bool
 journal_wants(const struct session *t, const struct msg *m)
 {
 	const struct journal *j = session_journal(t);
+	const struct msg_extra *extra = msg_extra(m);
 
 	if (j->n_pending || journal_is_unread(j))
 		return true; /* nothing overtakes those */
+	if (extra && extra->fired)
+		return true;
 	if (j->partial)
 		return msg_level(m) == MSG_LEVEL_DURABLE;
 	return !msg_call(m);
@@ -112,6 +116,16 @@ batch_add(struct sched *s, struct batch *b, struct msg *m)
 	b->n_left++;
 }
 
+/* It counts already, or all need not. What a timer sends does so when it is
+ * safe: until then it is the timer that counts. */
+static bool
+need_not_wait(const struct journal *j, const struct msg *m)
+{
+	return j->store->interval_ms ||
+	       ((m->flags & (MSG_DELAYED | MSG_ADMITTED)) &&
+		       !msg_extra(m)->fired);
+}
+
 int
 journal_take(struct sched *s, struct session *t, struct msg *m)
 {
@@ -123,7 +137,8 @@ journal_take(struct sched *s, struct session *t, struct msg *m)
 	if (!b || batch_make_room(b, size))
 		return err_raise(-ENOMEM);
 	m = widen(s, m);
-	if (!m)
+	if (!m ||
+		(msg_extra(m)->fired && delay_store_take(msg_extra(m)->fired)))
 		return err_raise(-ENOMEM);
 	batch_add(s, b, m);
 	if (msg_extra(m)->key_size)
@@ -131,9 +146,8 @@ journal_take(struct sched *s, struct session *t, struct msg *m)
 	j->n_pending++;
 	j->pending_size += msg_charge(m);
 	journal_touch(j);
-	if (j->store->interval_ms || (m->flags & (MSG_DELAYED | MSG_ADMITTED)))
-		batch_event_safe(
-			b, m); /* it counts already, or need not wait */
+	if (need_not_wait(j, m))
+		batch_event_safe(b, m);
 	else
 		msg_queue_push(&b->msgs, m);
 	return 0;
@@ -303,6 +317,8 @@ batch_event_safe(struct batch *b, struct msg *m)
 		decide(b);
 	j->n_pending--;
 	j->pending_size -= msg_charge(m);
+	if (msg_extra(m)->fired)
+		delay_store_fired(j->sched, TAKE(msg_extra(m)->fired), m);
 	if (!j->session)
 		to_nobody(j->sched, m);
 	else if (b->in_memory)

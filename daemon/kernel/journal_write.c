@@ -210,6 +210,7 @@ journal_box_write(const struct store_box *box, struct store_box_row *row)
 		.size = box->size,
 		.flags = (box->standing ? STORE_BOX_STANDING : 0) |
 			 (box->paused ? STORE_BOX_PAUSED : 0) |
+			 (box->kept ? STORE_BOX_KEPT : 0) |
 			 box->traits << STORE_TRAITS_SHIFT,
 	};
 	return (struct store_write){
@@ -231,13 +232,13 @@ add_box(struct write_job *w)
 /* Those that go with new events, or the others: in the order in which they were
  * asked for, so that the last counts. */
 static void
-add_sides(struct write_job *w, bool of_events)
+add_sides(struct write_job *w, bool ends)
 {
 	struct journal *j = w->journal;
 	struct side_write **link = &j->sides, **end = &w->sides, *side;
 
 	while ((side = *link)) {
-		if (side->of_events != of_events) {
+		if ((side->kind == SIDE_ENDS) != ends) {
 			link = &side->next;
 			continue;
 		}
@@ -268,7 +269,7 @@ make_ends(struct journal *j)
 		add_ends(w, b);
 	}
 	w->job.frees = !j->sides;
-	add_sides(w, false);
+	add_sides(w, true);
 	add_box(w);
 	w->told = TAKE(j->told);
 	w->n_told = j->n_told;
@@ -288,7 +289,7 @@ make_records(struct journal *j)
 		for (struct batch *b = j->lanes[i].first; b; b = b->next)
 			if (is_to_write(b))
 				add_record(w, b);
-	add_sides(w, true);
+	add_sides(w, false);
 	add_box(w);
 	w->job.done = write_done;
 	return w;
@@ -353,13 +354,17 @@ static void
 sides_done(struct journal *j, struct write_job *w)
 {
 	struct side_write *side, *kept = NULL, **end = &kept;
+	struct journal_told *told;
 
 	while ((side = w->sides)) {
 		w->sides = side->next;
-		if (!w->job.status || side->of_events) {
-			free(side);
+		if (!w->job.status || side->kind == SIDE_EVENTS) {
+			side_drop(j, side, w->job.status);
 			continue;
 		}
+		told = TAKE(side->told);
+		if (told)
+			told->told(told, j->sched, w->job.status);
 		*end = side;
 		end = &side->next;
 		j->n_sides++;
@@ -409,7 +414,7 @@ has_ends(const struct journal *j)
 	if (j->dirty_batches || j->n_told)
 		return true;
 	for (const struct side_write *side = j->sides; side; side = side->next)
-		if (!side->of_events)
+		if (side->kind == SIDE_ENDS)
 			return true;
 	return false;
 }
@@ -417,6 +422,9 @@ has_ends(const struct journal *j)
 static bool
 has_records(const struct journal *j)
 {
+	for (const struct side_write *side = j->sides; side; side = side->next)
+		if (side->kind != SIDE_ENDS)
+			return true;
 	for (unsigned i = 0; i < LANES; i++)
 		for (const struct batch *b = j->lanes[i].first; b; b = b->next)
 			if (is_to_write(b))

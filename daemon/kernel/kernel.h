@@ -66,6 +66,8 @@ struct kernel {
 	struct zones zones;                 /* of calendars */
 	struct store *store;                /* durable things; or NULL */
 	bool without_store; /* what is durable is not, for this run */
+	/* Mailboxes of which not all that a start needs has been read. */
+	_Atomic uint32_t n_unready;
 	struct sched *scheds[KERNEL_LOOPS_MAX];
 	unsigned n_scheds;
 	/* By name; set before any session is made. See away.h. */

@@ -21,6 +21,7 @@
 #include "kernel/users.h"
 
 struct batch;
+struct delay_stored;
 struct sched;
 
 enum msg_op {
@@ -179,6 +180,7 @@ struct msg_extra {
 	uint64_t re;         /* it is the answer to this call of the receiver */
 	struct batch *batch; /* of the journal that has it; NULL: none */
 	uint64_t taken_ns;   /* given to who handles it, monotonic, if it has */
+	struct delay_stored *fired; /* on its way there from this timer */
 	uint32_t status;     /* then: how that went */
 	uint16_t place;      /* in the batch */
 	bool traced;         /* its history is wanted, see history.h */

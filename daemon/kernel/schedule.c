@@ -7,6 +7,7 @@
 
 #include "base/calendar.h"
 #include "base/log.h"
+#include "kernel/journal.h"
 #include "kernel/sched.h"
 
 enum { NAME_SIZE = DELAY_NAME_MAX + 1 };
@@ -35,6 +36,7 @@ is_same(const struct delay *delay, const struct session_spec *spec,
 	const struct delay_more *more = delay->more;
 
 	return (delay->timer.b & DELAY_SCHEDULE) && more->calendar &&
+	       delay_is_stored(delay) == spec->persistent &&
 	       more->misfire == spec->misfire &&
 	       strcmp(delay_event(delay), e->event) == 0 &&
 	       strcmp(more->calendar->text, e->calendar->text) == 0 &&
@@ -64,7 +66,12 @@ arm_entry(struct sched *sched, struct session *s, size_t i)
 		return;
 	/* The spec may be older than the rules of its zone. */
 	init.calendar = calendar_renew(e->calendar, &sched->kernel->zones);
-	r = init.calendar ? delay_set(sched, s, &init, NULL, NULL) : -ENOMEM;
+	if (!init.calendar)
+		r = -ENOMEM;
+	else if (s->spec->persistent)
+		r = delay_set_stored(sched, s, s, &init, NULL);
+	else
+		r = delay_set(sched, s, &init, NULL, NULL);
 	calendar_unref(init.calendar);
 	if (r == DELAY_E_NEVER)
 		log_info("schedule.over", "session=\"%s\" event=%s",
@@ -94,12 +101,14 @@ schedule_arm(struct session *s)
 	struct sched *sched = atomic_load(&s->home);
 	struct delay *delay, *next;
 
+	if (s->spec->persistent && !journal_is_ready(s))
+		return; /* what there is already is not known yet */
 	delay = delays_next_of(&sched->delays, s, NULL);
 	for (; delay; delay = next) {
 		next = delays_next_of(&sched->delays, s, delay);
 		if ((delay->timer.b & DELAY_SCHEDULE) &&
 			!is_in_spec(s->spec, delay))
-			delay_cancel(sched, delay->id);
+			delay_cancel(sched, delay_public_id(delay));
 	}
 	for (size_t i = 0; i < s->spec->n_schedules; i++)
 		arm_entry(sched, s, i);

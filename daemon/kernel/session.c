@@ -371,7 +371,8 @@ run_special(struct sched *sched, struct session *s)
 	if (s->life == SESSION_DORMANT && (s->box.n || s->notices.tail))
 		session_enter(s, SESSION_STARTING);
 	if (s->life == SESSION_STARTING && !s->begun &&
-		s->run != SESSION_ON_HOLD) /* it is not to start yet */
+		s->run != SESSION_ON_HOLD && /* it is to start */
+		journal_is_ready(s))
 		life_start(sched, s);
 	if (s->box_bits & BOX_OFF) {
 		away_out(sched, s);

@@ -73,6 +73,8 @@ struct session_spec {
 	struct spec_schedule *schedules; /* n_schedules of them */
 	size_t n_schedules;
 	uint8_t misfire; /* enum delay_misfire; DELAY_ONCE by default */
+	bool persistent; /* Persistent=: what is missed while the daemon is
+			  * down counts as missed; the mailbox is durable */
 	/* [Mailbox] */
 	uint32_t max_events;         /* default SPEC_MAX_EVENTS */
 	uint64_t max_bytes;          /* default SPEC_MAX_BYTES */

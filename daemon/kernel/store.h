@@ -87,6 +87,7 @@ struct store_box {
 	bool paused;        /* its events wait until it is resumed */
 	uint64_t traits;    /* what a standing one is like, 56 bits: see
 			     * net/standing.h */
+	bool kept;          /* it has more than events: timers */
 	uint8_t name_size;
 	char name[];
 };
@@ -95,7 +96,12 @@ struct store_box {
 struct store_box_row {
 	uint64_t id, n, size, flags;
 };
-enum { STORE_BOX_STANDING = 1, STORE_BOX_PAUSED = 2, STORE_TRAITS_SHIFT = 8 };
+enum {
+	STORE_BOX_STANDING = 1,
+	STORE_BOX_PAUSED = 2,
+	STORE_BOX_KEPT = 4,
+	STORE_TRAITS_SHIFT = 8,
+};
 
 struct store;
 
@@ -108,7 +114,8 @@ struct store_ops {
 	struct store_box *(*hold)(
 		struct store *store, const char *name, size_t size);
 	void (*release)(struct store *store, struct store_box *box);
-	/* The same as hold() if there is one and it holds events; else NULL. */
+	/* The same as hold() if there is one that has events or is kept; else
+	 * NULL. */
 	struct store_box *(*find)(
 		struct store *store, const char *name, size_t size);
 };
@@ -123,5 +130,7 @@ struct store {
 	uint32_t interval_ms; /* Sync=: 0: each is synced before it is told */
 	const char *broken;   /* why it cannot be used; NULL: it can */
 	_Atomic uint32_t n_standing; /* boxes that stand */
-	_Atomic uint64_t n_damaged;  /* events that could not be read */
+	uint8_t boot[16]; /* which start of the machine this is: its
+			   * monotonic clocks are those of rows with the same */
+	_Atomic uint64_t n_damaged; /* events that could not be read */
 };

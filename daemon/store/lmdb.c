@@ -118,7 +118,7 @@ lmdb_find(struct store *store, const char *name, size_t size)
 
 	pthread_mutex_lock(&l->lock);
 	box = box_find(l, name, size);
-	if (box && (box->held || !box->n))
+	if (box && (box->held || !(box->n || box->kept)))
 		box = NULL;
 	if (box)
 		box->held = true;
@@ -407,6 +407,7 @@ box_load(struct lmdb *l, const MDB_val *key, const MDB_val *value)
 	box->traits = row.flags >> STORE_TRAITS_SHIFT;
 	if (box->standing)
 		atomic_fetch_add(&l->store.n_standing, 1);
+	box->kept = row.flags & STORE_BOX_KEPT;
 	if (box->id > l->last_box)
 		l->last_box = box->id;
 	return 0;

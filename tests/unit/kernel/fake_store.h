@@ -205,7 +205,7 @@ fake_store_held(struct store *store, const char *name, size_t size)
 	while (box &&
 		(box->name_size != size || memcmp(box->name, name, size) != 0))
 		box = box->next;
-	if (!box || box->held || !box->n)
+	if (!box || box->held || !(box->n || box->kept))
 		return NULL;
 	box->held = true;
 	return box;
@@ -305,6 +305,7 @@ fake_store_restart(struct fake_store *f)
 		box->standing = stored.flags & STORE_BOX_STANDING;
 		box->paused = stored.flags & STORE_BOX_PAUSED;
 		box->traits = stored.flags >> STORE_TRAITS_SHIFT;
+		box->kept = stored.flags & STORE_BOX_KEPT;
 	}
 }
 
