@@ -97,6 +97,7 @@ delay_prepare(struct evd *c, const struct message *m,
 	d->delay.slack_ms = o.slack_ms;
 	d->delay.clock = (Eventd__V1__Clock)o.clock;
 	d->delay.misfire = (Eventd__V1__Misfire)o.misfire;
+	d->delay.durable = (Eventd__V1__Durability)o.keep;
 	if (o.name)
 		d->delay.name = (char *)(uintptr_t)o.name;
 	if (o.calendar)

@@ -708,3 +708,9 @@ evd_timer_misfire(const struct evd_timer *t)
 {
 	return (int)timer_pb(t)->misfire;
 }
+
+int
+evd_timer_durable(const struct evd_timer *t)
+{
+	return timer_pb(t)->durable;
+}

@@ -63,6 +63,18 @@ set_misfire(struct config_file *f, struct config_schedule *s, const char *value)
 }
 
 static void
+set_persistent(
+	struct config_file *f, struct config_schedule *s, const char *value)
+{
+	if (!is_first(f, &s->persistent_at, "Persistent"))
+		return;
+	s->persistent = strcmp(value, "yes") == 0;
+	if (!s->persistent && strcmp(value, "no") != 0)
+		config_file_error(
+			f, f->at, "Persistent= is yes or no, not '%s'", value);
+}
+
+static void
 add_line(struct config_file *f, struct config_schedule *s, const char *event,
 	const char *calendar)
 {
@@ -89,6 +101,8 @@ config_schedule_set(struct config_file *f, struct config_schedule *s,
 		set_zone(f, s, value);
 	else if (strcmp(key, "Misfire") == 0)
 		set_misfire(f, s, value);
+	else if (strcmp(key, "Persistent") == 0)
+		set_persistent(f, s, value);
 	else if (!name_is_valid(key, strlen(key), ENVELOPE_EVENT_MAX))
 		config_file_error(f, f->key_at,
 			"'%s' is not a valid event; it has 1 to %d of A-Z a-z "
@@ -128,6 +142,11 @@ config_schedule_finish(struct config_file *f, struct config_schedule *s,
 	struct session_spec *spec)
 {
 	spec->misfire = s->misfire;
+	spec->persistent = s->persistent;
+	if (s->persistent && !spec->durable)
+		config_file_error(f, s->persistent_at,
+			"Persistent=yes needs Durable=yes in [Mailbox], for "
+			"the store keeps what has been missed");
 	for (size_t i = 0; i < s->n; i++)
 		read_line(f, s, &s->lines[i], spec);
 }
@@ -136,6 +155,7 @@ uint64_t
 config_schedule_digest(uint64_t digest, const struct session_spec *spec)
 {
 	digest = config_digest_number(digest, spec->misfire);
+	digest = config_digest_number(digest, spec->persistent);
 	for (size_t i = 0; i < spec->n_schedules; i++) {
 		const struct spec_schedule *e = &spec->schedules[i];
 

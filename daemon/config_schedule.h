@@ -14,8 +14,9 @@ struct config_schedule {
 	struct config_schedule_line *lines; /* n of them */
 	size_t n;
 	char *zone; /* NULL: the system's */
-	struct config_place zone_at, misfire_at;
+	struct config_place zone_at, misfire_at, persistent_at;
 	uint8_t misfire; /* enum delay_misfire */
+	bool persistent;
 };
 
 /* A key of the section. */

@@ -30,6 +30,7 @@
 
 enum {
 	STATUS_MS = 5000,     /* between looks at the sessions' health */
+	UNREAD_MS = 1,        /* between looks whether mailboxes are ready */
 	DRAIN_MS = 10,        /* between looks at what is queued */
 	CLOSE_MS = 2000,      /* for connections to close */
 	HARD_STOP_MS = 10000, /* beyond StopTimeout=: then it gives up */
@@ -471,6 +472,25 @@ daemon_on_first_count(struct census *census, void *arg)
 		daemon_stop(d);
 }
 
+static void daemon_on_unread_timer(uv_timer_t *timer);
+
+/* Nobody is to ask before what the store has is known. */
+static void
+daemon_wait_read(struct daemon *d)
+{
+	if (atomic_load(&d->kernel.n_unready) && !d->stop_wanted)
+		uv_timer_start(
+			&d->status_timer, daemon_on_unread_timer, UNREAD_MS, 0);
+	else
+		census_take(&d->census, daemon_on_first_count, d);
+}
+
+static void
+daemon_on_unread_timer(uv_timer_t *timer)
+{
+	daemon_wait_read(timer->data);
+}
+
 static void
 daemon_on_hosted(struct transition *t, void *arg)
 {
@@ -479,7 +499,7 @@ daemon_on_hosted(struct transition *t, void *arg)
 	transition_free(t);
 	if (d->durable.lmdb)
 		standing_begin(&d->loops[0].sched, lmdb_boxes(d->durable.lmdb));
-	census_take(&d->census, daemon_on_first_count, d);
+	daemon_wait_read(d);
 }
 
 /* Every loop runs: make the sessions. */

@@ -86,6 +86,33 @@ use_broken(struct durable *d, const struct lmdb_found *found)
 	log_err("store.broken", "reason=\"%s\"", d->text);
 }
 
+/* Which start of the machine this is. Where that is not to be had, each start
+ * of the daemon counts as one: then time is told by the wall clock. */
+static void
+read_boot(struct store *store)
+{
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	size_t n = 0;
+	int c;
+
+	memcpy(store->boot, &store->run, sizeof(store->run));
+	if (!file)
+		return;
+	while (n < 2 * sizeof(store->boot) && (c = fgetc(file)) != EOF) {
+		unsigned digit = c >= '0' && c <= '9'   ? (unsigned)c - '0'
+				 : c >= 'a' && c <= 'f' ? (unsigned)c - 'a' + 10
+							: 16;
+
+		if (digit < 16) {
+			uint8_t *byte = &store->boot[n / 2];
+
+			*byte = (uint8_t)(n % 2 ? *byte | digit : digit << 4);
+			n++;
+		}
+	}
+	fclose(file);
+}
+
 int
 durable_open(struct durable *d, struct kernel *k, const struct config *config,
 	bool no_store, char *why, size_t size)
@@ -119,6 +146,7 @@ durable_open(struct durable *d, struct kernel *k, const struct config *config,
 		return 0;
 	}
 	k->store = lmdb_store(d->lmdb);
+	read_boot(k->store);
 	tell(d, &found, path);
 	return 0;
 }

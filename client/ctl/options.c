@@ -147,8 +147,8 @@ const struct option_spec option_specs[N_OPTIONS] = {
 	[OPT_ZONE] = {"zone", 0, "ZONE",
 		"time zone of the calendar (default the daemon's)", NULL, 0},
 	[OPT_MISFIRE] = {"misfire", 0, "RULE",
-		"for calendar times missed in a suspend: once (default), skip "
-		"or all",
+		"for times missed in a suspend or while eventd was down: once "
+		"(default), skip or all",
 		"once skip all", COMPLETE_VALUES},
 	[OPT_TIMER_NAME] = {"name", 0, "NAME",
 		"the timer's name; an earlier one of the alias goes", NULL, 0},
@@ -157,6 +157,10 @@ const struct option_spec option_specs[N_OPTIONS] = {
 	[OPT_CLOCK] = {"clock", 0, "CLOCK",
 		"count --in by this: monotonic (default), boottime or wall",
 		"monotonic boottime wall", COMPLETE_VALUES},
+	[OPT_DURABLE] = {"durable", 0, NULL,
+		"keep it in the store, or refuse it", NULL, 0},
+	[OPT_VOLATILE] = {"volatile", 0, NULL,
+		"keep it in memory, whatever the mailbox is", NULL, 0},
 	[OPT_ALL_TIMERS] = {"all", 'a', NULL, "all timers for the alias", NULL,
 		0},
 	[OPT_AFTER] = {"after", 0, "TIME", "from then on (default now)", NULL,

@@ -52,10 +52,8 @@ parse_times(struct ctl *ctl, struct evd_delay_options *opt)
 			n ? "one of these alone" : "say when");
 	if (opt->calendar && ctl_has(ctl, OPT_EVERY))
 		return ctl_usage(ctl, "--on says by itself how it repeats");
-	if (!opt->calendar &&
-		(ctl_has(ctl, OPT_ZONE) || ctl_has(ctl, OPT_MISFIRE)))
-		return ctl_usage(
-			ctl, "--zone and --misfire go with --on CALENDAR");
+	if (!opt->calendar && ctl_has(ctl, OPT_ZONE))
+		return ctl_usage(ctl, "--zone goes with --on CALENDAR");
 	r = ctl_span_ms(ctl, OPT_IN, &opt->delay_ms);
 	if (r == 0 && at)
 		r = later_parse_at(ctl, at, &opt->at_ns);
@@ -84,6 +82,12 @@ parse_rest(struct ctl *ctl, struct evd_delay_options *opt)
 
 	opt->name = ctl_value(ctl, OPT_TIMER_NAME);
 	opt->zone = ctl_value(ctl, OPT_ZONE);
+	if (ctl_has(ctl, OPT_DURABLE))
+		opt->keep = EVD_KEEP_DURABLE;
+	else if (ctl_has(ctl, OPT_VOLATILE))
+		opt->keep = EVD_KEEP_VOLATILE;
+	if (ctl_has(ctl, OPT_DURABLE) && ctl_has(ctl, OPT_VOLATILE))
+		return ctl_usage(ctl, "--durable or --volatile, not both");
 	r = send_options(ctl, &opt->priority, &opt->ttl_ms);
 	if (r == 0)
 		r = ctl_span_ms(ctl, OPT_SLACK, &opt->slack_ms);

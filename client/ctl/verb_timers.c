@@ -7,8 +7,8 @@
 #include "table.h"
 #include "when.h"
 
-static const char *const titles[] = {
-	">TIMER", "DUE", ">LEFT", "EVERY", "NAME", "ALIAS", "EVENT", ">BYTES"};
+static const char *const titles[] = {">TIMER", "DUE", ">LEFT", "EVERY", "NAME",
+	"ALIAS", "EVENT", ">BYTES", "KEPT"};
 
 enum { N_TITLES = sizeof(titles) / sizeof(titles[0]) };
 
@@ -46,6 +46,7 @@ add_row(struct table *t, const struct evd_timer *timer, int64_t now_ns)
 	table_add(t, evd_timer_alias(timer));
 	table_add(t, evd_timer_event(timer));
 	table_addf(t, "%" PRIu64, evd_timer_size(timer));
+	table_add(t, evd_timer_durable(timer) ? "durable" : "");
 }
 
 static int
@@ -105,6 +106,8 @@ print_json(struct ctl *ctl, const struct evd_timer *timer)
 		print_calendar(j, timer);
 	if (evd_timer_slack_ms(timer))
 		json_uint(j, "slack_ms", evd_timer_slack_ms(timer));
+	if (evd_timer_durable(timer))
+		json_bool(j, "durable", true);
 	if (*evd_timer_name(timer))
 		json_string(j, "name", evd_timer_name(timer));
 	json_string(j, "clock",

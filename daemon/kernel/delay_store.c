@@ -284,8 +284,7 @@ delay_set_stored(struct sched *s, struct session *owner, struct session *t,
 
 /* ---- changing ------------------------------------------------------------ */
 
-/* What was put off until its row, or its event, was safe. */
-static void
+static int
 change_now(struct sched *s, struct delay_stored *st)
 {
 	uint64_t due;
@@ -296,8 +295,28 @@ change_now(struct sched *s, struct delay_stored *st)
 		delay_arm(s, st->delay, due);
 	if (!r)
 		r = write_row(s, st, st->delay->more->due_ns, SIDE_ENDS, true);
+	return r ? err_pass(r) : 0;
+}
+
+/* What was put off until its row, or its event, was safe. */
+static void
+change_late(struct sched *s, struct delay_stored *st)
+{
+	int r = st->changes ? change_now(s, st) : 0;
+
 	if (r)
 		tell(s, st, r, true);
+}
+
+static void
+wait_no_more(struct delay_stored *st, const struct delay_told *told)
+{
+	struct delay_told **link = &st->waiting;
+
+	while (*link && *link != told)
+		link = &(*link)->next;
+	if (*link)
+		*link = told->next;
 }
 
 int
@@ -305,6 +324,7 @@ delay_store_adjust(struct sched *s, struct delay *delay,
 	const struct delay_change *change, struct delay_told *told)
 {
 	struct delay_stored *st = delay->more->stored;
+	int r;
 
 	if (st->ends || (st->state == STORED_FIRING && !st->next_ns))
 		return DELAY_E_FIRED;
@@ -312,11 +332,11 @@ delay_store_adjust(struct sched *s, struct delay *delay,
 		return DELAY_E_CALENDAR;
 	st->change = *change;
 	wait_for(st, told);
-	if (st->state == STORED_PENDING)
-		change_now(s, st);
-	else
-		st->changes = true;
-	return 0;
+	st->changes = st->state != STORED_PENDING;
+	r = st->changes ? 0 : change_now(s, st);
+	if (r)
+		wait_no_more(st, told);
+	return r;
 }
 
 int
@@ -347,8 +367,7 @@ pending(struct sched *s, struct delay_stored *st, uint64_t due_ns)
 		return;
 	}
 	delay_arm(s, delay, due_ns);
-	if (st->changes)
-		change_now(s, st);
+	change_late(s, st);
 }
 
 /* ---- its row is back ----------------------------------------------------- */
@@ -543,8 +562,8 @@ delay_store_unfired(struct sched *s, struct delay_stored *st)
 		pending(s, st, 0);
 	else if (st->delay)
 		again(s, st->delay, RETRY_MS);
-	if (st->delay && st->changes)
-		change_now(s, st);
+	if (st->delay)
+		change_late(s, st);
 	st->n_refs--;
 	release(st);
 }

@@ -432,7 +432,8 @@ journal_is_read(struct journal *j)
 	j->ready = true;
 	atomic_fetch_sub(&j->sched->kernel->n_unready, 1);
 	if (j->session) {
-		schedule_arm(j->session);
+		if (j->session->spec)
+			schedule_arm(j->session);
 		sched_enqueue(j->sched, j->session);
 	}
 	for (w = TAKE(j->waits); w; w = next) {

@@ -4,6 +4,7 @@
 
 #include "base/calendar.h"
 #include "base/clock.h"
+#include "kernel/delay_ask.h"
 #include "kernel/sched.h"
 #include "kind/lua_session.h"
 #include "proto/envelope.h"
@@ -145,6 +146,22 @@ option_event(lua_State *L, struct delay_init *init)
 	init->ttl_ns = option_ns(L, "ttl");
 }
 
+/* It may be that it waits: errors of that before there is anything to lose. */
+static void
+option_durable(lua_State *L, struct delay_init *init)
+{
+	if (push_option(L, "durable")) {
+		if (lua_type(L, -1) != LUA_TBOOLEAN)
+			luaL_error(L, "the option 'durable' is true or false");
+		init->stored = lua_toboolean(L, -1);
+	}
+	lua_pop(L, 1);
+	if (init->stored)
+		lua_check_wait(L, "a durable timer");
+	init->misfire =
+		(enum delay_misfire)option_word(L, "misfire", misfire_words);
+}
+
 static void
 check_repeat(lua_State *L, uint64_t ns)
 {
@@ -177,6 +194,40 @@ push_delay_failure(lua_State *L, int r, const struct delay_init *init)
 	}
 }
 
+/* What became of a durable one: as of others. */
+static int
+stored_on(lua_State *L, int status, lua_KContext context)
+{
+	const struct msg *reply = lua_session_of(L)->reply;
+	struct delay_answer answer;
+	int why = reply ? (int)msg_status(reply) : EVD_STATUS_CANCELLED;
+
+	(void)status, (void)context;
+	if (why)
+		return lua_push_failure(L, why,
+			reply && reply->size ? (const char *)reply->data
+					     : NULL);
+	memcpy(&answer, reply->data, sizeof(answer));
+	lua_pushinteger(L, (lua_Integer)answer.id);
+	lua_pushboolean(L, answer.replaced != 0);
+	return 2;
+}
+
+/* It waits until it is in the store. */
+static int
+store_delay(lua_State *L, const struct delay_init *init)
+{
+	struct lua_session *ls = lua_session_of(L);
+	int r = session_delay(ls->session, init, ++ls->last_token, NULL);
+
+	calendar_unref(init->calendar);
+	if (r)
+		return luaL_error(L, "cannot set a timer: %s",
+			status_text(sched_status(r)));
+	ls->waits_for = ls->last_token;
+	return lua_wait(L, stored_on);
+}
+
 /* Event and data are arguments 2 and 3. The id, and whether an earlier one of
  * the name was replaced. */
 static int
@@ -194,6 +245,8 @@ set_delay(lua_State *L, struct delay_init *init)
 	init->event_size = (uint8_t)size;
 	init->data = lua_check_data(L, 3, number, &size);
 	init->size = (uint32_t)size;
+	if (init->stored)
+		return store_delay(L, init);
 	r = delay_set(ls->sched, ls->session, init, &id, &replaced);
 	if (init->calendar)
 		calendar_unref(init->calendar);
@@ -209,7 +262,7 @@ static void
 read_options(lua_State *L, struct delay_init *init)
 {
 	static const char *const keys[] = {"alias", "every", "name", "slack",
-		"clock", "priority", "ttl", NULL};
+		"clock", "priority", "ttl", "durable", "misfire", NULL};
 	size_t size;
 
 	if (lua_type(L, OPTIONS) == LUA_TTABLE) {
@@ -217,6 +270,7 @@ read_options(lua_State *L, struct delay_init *init)
 		option_alias(L, init);
 		option_name(L, init);
 		option_event(L, init);
+		option_durable(L, init);
 		init->repeat_ns = option_ns(L, "every");
 		init->slack_ns = option_ns(L, "slack");
 		init->clock =
@@ -277,7 +331,7 @@ static int
 time_schedule(lua_State *L)
 {
 	static const char *const keys[] = {"alias", "name", "slack", "zone",
-		"misfire", "priority", "ttl", NULL};
+		"misfire", "priority", "ttl", "durable", NULL};
 	struct lua_session *ls = lua_session_of(L);
 	const char *text = luaL_checkstring(L, 1), *zone = NULL;
 	struct delay_init init = {.alias = NULL};
@@ -294,10 +348,9 @@ time_schedule(lua_State *L)
 		option_alias(L, &init);
 		option_name(L, &init);
 		option_event(L, &init);
+		option_durable(L, &init);
 		init.slack_ns = option_ns(L, "slack");
 		zone = option_text(L, "zone", &size);
-		init.misfire = (enum delay_misfire)option_word(
-			L, "misfire", misfire_words);
 	}
 	r = calendar_new(
 		text, zone, &ls->sched->kernel->zones, &init.calendar, error);

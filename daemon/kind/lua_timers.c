@@ -21,7 +21,7 @@ check_own(lua_State *L)
 			ls->sched, ls->session->id, NULL, name, size);
 	}
 	id = (uint64_t)luaL_checkinteger(L, 1);
-	if (delay_sched(id) != ls->sched->index ||
+	if ((!delay_id_is_stored(id) && delay_sched(id) != ls->sched->index) ||
 		delay_owner(ls->sched, id) != ls->session->id)
 		return 0;
 	return id;
@@ -126,7 +126,7 @@ push_timer(lua_State *L, const struct sched *s, const struct delay *delay)
 	const struct delay_more *more = delay->more;
 
 	lua_createtable(L, 0, 8);
-	lua_pushinteger(L, (lua_Integer)delay->id);
+	lua_pushinteger(L, (lua_Integer)delay_public_id(delay));
 	lua_setfield(L, -2, "id");
 	lua_pushinteger(L, delay->timer.size);
 	lua_setfield(L, -2, "size");
@@ -141,12 +141,17 @@ push_timer(lua_State *L, const struct sched *s, const struct delay *delay)
 		set_text(L, "name", more->name);
 	set_seconds(L, "every", more->repeat_ns);
 	set_seconds(L, "slack", more->slack_ns);
+	if (delay_is_stored(delay)) {
+		lua_pushboolean(L, true);
+		lua_setfield(L, -2, "durable");
+	}
+	if (more->calendar || delay_is_stored(delay))
+		set_text(L, "misfire",
+			lua_misfire_word((enum delay_misfire)more->misfire));
 	if (!more->calendar)
 		return;
 	set_text(L, "calendar", more->calendar->text);
 	set_text(L, "zone", calendar_zone(more->calendar));
-	set_text(L, "misfire",
-		lua_misfire_word((enum delay_misfire)more->misfire));
 }
 
 /* eventd.timers(): those of this session, a table each */

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "base/calendar.h"
+#include "kernel/delay_ask.h"
 #include "kernel/sched.h"
 #include "kind/native.h"
 #include "proto/envelope.h"
+#include "proto/status.h"
 
 static const uint64_t most_ms = (UINT64_MAX >> 2) / NS_PER_MS;
 
@@ -151,6 +153,43 @@ init_times(struct native *n, const struct evd_timer_args *a,
 	init->urgent = a->urgent;
 }
 
+/* Its id comes by an event. */
+static int
+timer_ask(struct native *n, const struct evd_timer_args *a,
+	const struct delay_init *init, uint64_t *timer)
+{
+	struct native_call *told;
+	int r;
+
+	if (!a->reply_event ||
+		!name_is_valid(a->reply_event, strlen(a->reply_event),
+			ENVELOPE_EVENT_MAX))
+		return -EINVAL;
+	told = native_call_new(n, a->reply_event);
+	if (!told)
+		return -ENOMEM;
+	r = session_delay(n->session, init, (uintptr_t)told, &told->call);
+	if (timer)
+		*timer = 0;
+	if (!r)
+		return 0;
+	native_call_free(told);
+	return -status_errno(sched_status(r));
+}
+
+static int
+timer_set(struct native *n, const struct evd_timer_args *a,
+	const struct delay_init *init, uint64_t *timer)
+{
+	uint64_t replaced;
+	int r;
+
+	if (a->keep == EVD_KEEP_DURABLE)
+		return timer_ask(n, a, init, timer);
+	r = delay_set(native_sched(n), n->session, init, timer, &replaced);
+	return r ? errno_of_delay(r) : replaced != 0;
+}
+
 int
 native_timer(
 	struct evd_ctx *ctx, const struct evd_timer_args *args, uint64_t *timer)
@@ -159,7 +198,6 @@ native_timer(
 	struct delay_init init = {.alias = NULL};
 	struct evd_timer_args a = {.size = 0};
 	char error[CALENDAR_ERROR_SIZE];
-	uint64_t replaced;
 	int r;
 
 	memcpy(&a, args, args->size < sizeof(a) ? args->size : sizeof(a));
@@ -177,9 +215,9 @@ native_timer(
 		if (r)
 			return r < 0 ? r : -EINVAL;
 	}
-	r = delay_set(native_sched(n), n->session, &init, timer, &replaced);
+	r = timer_set(n, &a, &init, timer);
 	calendar_unref(init.calendar);
-	return r ? errno_of_delay(r) : replaced != 0;
+	return r;
 }
 
 /* ---- changing ------------------------------------------------------------ */
@@ -192,7 +230,10 @@ own_timer(const struct native *n, uint64_t timer, const char *name)
 		return name ? delay_named(native_sched(n), n->session->id, NULL,
 				      name, strlen(name))
 			    : 0;
-	return delay_sched(timer) == native_sched(n)->index ? timer : 0;
+	return delay_id_is_stored(timer) ||
+			       delay_sched(timer) == native_sched(n)->index
+		       ? timer
+		       : 0;
 }
 
 int
@@ -200,10 +241,8 @@ native_cancel(struct evd_ctx *ctx, uint64_t timer)
 {
 	struct native *n = native_of(ctx);
 
-	if (delay_sched(timer) != native_sched(n)->index ||
-		delay_cancel(native_sched(n), timer))
-		return -ESRCH;
-	return 0;
+	return errno_of_delay(
+		delay_cancel(native_sched(n), own_timer(n, timer, NULL)));
 }
 
 int
@@ -254,7 +293,8 @@ info_of(const struct sched *s, const struct delay *delay,
 
 	*info = (struct evd_timer_info){
 		.size = sizeof(*info),
-		.id = delay->id,
+		.id = delay_public_id(delay),
+		.durable = delay_is_stored(delay),
 		.name = delay_name(delay),
 		.event = delay_event(delay),
 		.alias = delay->timer.b & DELAY_ALIAS

@@ -97,10 +97,16 @@ on_visit(struct sched *s, struct sched_task *task)
 	struct kernel *k = s->kernel;
 
 	for (;;) {
-		bool more = g->visit(g, s);
+		bool more;
 
+		g->hop = NULL;
+		more = g->visit(g, s);
 		if (g->pending)
 			return; /* @g may be gone */
+		if (g->hop) {
+			sched_run_on(s, g->hop, &g->task);
+			return;
+		}
 		if (g->again) {
 			g->again = false;
 			sched_run_on(s, s, &g->task);

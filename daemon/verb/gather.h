@@ -33,6 +33,8 @@ struct gather {
 	/* It is never finished, for the daemon ends: let go of `out`. May be
 	 * NULL. */
 	void (*drop)(struct gather *g);
+	/* Set by a visit: the next one is here, whatever `next` says. */
+	struct sched *hop;
 	uint64_t args[4]; /* of the verb */
 	char name[256];
 	void *out;

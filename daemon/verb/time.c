@@ -24,6 +24,9 @@ struct which {
 	char name[DELAY_NAME_MAX + 1];
 	bool all;
 	struct delay_change change;
+	struct gather *gather;
+	struct delay_told told;
+	bool again;
 	uint64_t n;           /* that were found */
 	enum delay_fate fate; /* of the timer, if it was not */
 	union {
@@ -58,7 +61,9 @@ which_new(struct peer *p, uint64_t id, uint64_t timer, const char *alias,
 			"a timer is given by its id, or by alias and name");
 		return NULL;
 	}
-	if (!by_name && (!timer || delay_sched(timer) >= s->kernel->n_scheds)) {
+	if (!by_name && (!timer || (!delay_id_is_stored(timer) &&
+					   delay_sched(timer) >=
+						   s->kernel->n_scheds))) {
 		verb_refuse(p, id, EVD_STATUS_NOT_FOUND, "no such timer");
 		return NULL;
 	}
@@ -72,12 +77,13 @@ which_new(struct peer *p, uint64_t id, uint64_t timer, const char *alias,
 			gather_answer(g);
 		return NULL;
 	}
+	w->gather = g;
 	w->timer = timer;
 	w->all = all;
 	strcpy(w->name, name);
 	strcpy(g->name, alias);
 	g->out = w;
-	g->next = timer ? delay_sched(timer) : 0;
+	g->next = timer && !delay_id_is_stored(timer) ? delay_sched(timer) : 0;
 	return g;
 }
 
@@ -163,7 +169,61 @@ cancel_all(struct gather *g, struct sched *s)
 		all ? DELAY_NO_UID : g->rights->creds.uid);
 }
 
+/* What was asked is safe, or the store has failed. */
+static void
+on_told(struct delay_told *told, struct sched *s, int r)
+{
+	struct which *w = container_of(told, struct which, told);
+	struct gather *g = w->gather;
+
+	if (r) {
+		g->status = EVD_STATUS_IO;
+		strcpy(g->text, "it is done, but the store cannot be written "
+				"now: if eventd ends before it can, the timer "
+				"is as it was");
+	}
+	w->adjusted.due_ns = (int64_t)told->due_ns;
+	if (r || w->timer || !w->again) {
+		gather_return(g, s);
+		return;
+	}
+	g->pending = false; /* there may be others of that name */
+	sched_run_on(s, s, &g->task);
+}
+
+/* Has @g to wait for the store? */
+static bool
+waits(struct sched *s, uint64_t id)
+{
+	const struct delay *delay = delay_find(&s->delays, id);
+
+	return delay && delay_is_stored(delay);
+}
+
 /* ---- cancel ------------------------------------------------------------ */
+
+/* True: there may be another of its kind here. */
+static bool
+cancel_one(struct gather *g, struct sched *s, uint64_t id)
+{
+	struct which *w = g->out;
+
+	if (!verb_timer_may_change(g, s, id))
+		return false;
+	if (!waits(s, id)) {
+		if (delay_cancel(s, id))
+			return false; /* it is firing */
+		w->n++;
+		return true;
+	}
+	w->told.told = on_told;
+	w->again = true;
+	if (delay_cancel_told(s, id, &w->told) == 0) {
+		w->n++;
+		g->pending = true;
+	}
+	return false;
+}
 
 static bool
 cancel_visit(struct gather *g, struct sched *s)
@@ -173,16 +233,15 @@ cancel_visit(struct gather *g, struct sched *s)
 
 	if (w->timer) {
 		w->fate = delay_fate(&s->delays, w->timer);
-		if (verb_timer_may_change(g, s, w->timer))
-			w->n += delay_cancel(s, w->timer) == 0;
-		return false;
+		if (w->fate == DELAY_PENDING)
+			cancel_one(g, s, w->timer);
+		return delay_id_is_stored(w->timer) && !w->n && !g->denied;
 	}
 	if (w->all)
 		w->n += cancel_all(g, s);
 	else
-		while ((id = find_by_name(g, s)) &&
-			verb_timer_may_change(g, s, id))
-			w->n += delay_cancel(s, id) == 0;
+		while ((id = find_by_name(g, s)) && cancel_one(g, s, id))
+			;
 	return !g->denied;
 }
 
@@ -226,13 +285,20 @@ adjust_visit(struct gather *g, struct sched *s)
 
 	if (id && !verb_timer_may_change(g, s, id))
 		return false;
+	w->told.told = on_told;
+	g->pending = id && waits(s, id);
 	if (id)
-		r = delay_adjust(s, id, &w->change);
+		r = delay_adjust_told(s, id, &w->change, &w->told);
+	if (r)
+		g->pending = false;
 	if (r == DELAY_E_FIRED) {
 		w->fate = delay_fate(&s->delays, w->timer);
-		return !w->timer;
+		return !w->timer || delay_id_is_stored(w->timer);
 	}
 	w->n++;
+	w->adjusted.timer = id;
+	if (g->pending)
+		return false;
 	if (r == DELAY_E_CALENDAR) {
 		g->status = EVD_STATUS_INVALID;
 		strcpy(g->text, "the timer repeats by its calendar");
@@ -390,7 +456,10 @@ timer_info(struct gather *g, struct sched *s, const struct delay *delay)
 	if (!info)
 		return NULL;
 	eventd__v1__timer_info__init(info);
-	info->id = delay->id;
+	info->id = delay_public_id(delay);
+	info->durable = delay_is_stored(delay);
+	if (info->durable)
+		info->misfire = (Eventd__V1__Misfire)delay->more->misfire;
 	info->alias = gather_string(g, verb_timer_target(s, delay));
 	info->event = gather_string(g, delay_event(delay));
 	info->due_ns = (int64_t)delay_due_wall_ns(s, delay);

@@ -144,9 +144,10 @@ struct evd_delay_options {
 	int clock;            /* enum evd_clock, of delay_ms */
 	const char *calendar; /* or due by this: systemd.time(7), crontab(5) */
 	const char *zone;     /* of the calendar; NULL: the daemon's */
-	int misfire;          /* enum evd_misfire, of the calendar */
-	uint32_t priority;    /* enum evd_priority, of each event */
-	uint32_t ttl_ms;      /* of each event, from when it is due */
+	int misfire; /* enum evd_misfire, of the calendar or what is durable */
+	uint32_t priority; /* enum evd_priority, of each event */
+	uint32_t ttl_ms;   /* of each event, from when it is due */
+	int keep;          /* enum evd_keep */
 };
 
 /* Zero it, then set @size, which timer, and what is to change. */

@@ -248,6 +248,8 @@ EVD_API uint64_t evd_timer_slack_ms(const struct evd_timer *t);
 EVD_API const char *evd_timer_calendar(const struct evd_timer *t);
 EVD_API const char *evd_timer_zone(const struct evd_timer *t);
 EVD_API int evd_timer_misfire(const struct evd_timer *t); /* enum evd_misfire */
+/* 1: it is in the store, and has a misfire also without a calendar. */
+EVD_API int evd_timer_durable(const struct evd_timer *t);
 
 /**
  * evd_calendar() - when a calendar's next times are

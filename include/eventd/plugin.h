@@ -179,6 +179,13 @@ struct evd_timer_args {
 	uint32_t misfire;     /* enum evd_misfire, of the calendar */
 	uint64_t ttl_ms;      /* an event's time to live; 0: no end */
 	int urgent;           /* its events go before those that are not */
+	/* EVD_KEEP_DURABLE: its id comes with this event, when it is in the
+	 * store: as the answer of evd_ctx_ask(), a struct evd_timer_set. */
+	int keep;
+	const char *reply_event;
+};
+struct evd_timer_set {
+	uint64_t id, replaced; /* 0: none */
 };
 
 /* What evd_ctx_adjust() is to change. */
@@ -204,6 +211,7 @@ struct evd_timer_info {
 	int64_t due_ns; /* wall clock, since the epoch */
 	uint64_t repeat_ms, slack_ms;
 	uint32_t clock, misfire;
+	int durable; /* it is in the store */
 };
 
 /* Of evd_ctx_bind(). */

@@ -16,3 +16,12 @@ enum evd_misfire {
 	EVD_MISFIRE_SKIP = 1, /* nothing */
 	EVD_MISFIRE_ALL = 2,  /* one event for each, at most 1000 */
 };
+
+/* Where a timer is kept. One in the store outlives the daemon, has the same id
+ * and name in all runs, and fires late, as misfire says, if it came due while
+ * there was none. */
+enum evd_keep {
+	EVD_KEEP_AS_MAILBOX = 0, /* where the mailbox is that it goes to */
+	EVD_KEEP_DURABLE = 1,    /* in the store, or not at all */
+	EVD_KEEP_VOLATILE = 2,   /* in memory */
+};

@@ -168,8 +168,7 @@ class Calendars(TestCase):
                 (["--on", "2020-01-01"], "no time to come"),
                 (["--on", "daily", "--every", "1s"], "how it repeats"),
                 (["--on", "daily", "--in", "1s"], "one of these alone"),
-                (["--in", "1s", "--zone", "UTC"], "go with --on"),
-                (["--in", "1s", "--misfire", "skip"], "go with --on"),
+                (["--in", "1s", "--zone", "UTC"], "goes with --on"),
                 (["--on", "daily", "--misfire", "maybe"], "maybe"),
                 (["--in", "1s", "--clock", "sun"], "sun"),
                 (["--at", "@9000000000", "--clock", "boottime"], "--in")]:
@@ -214,7 +213,7 @@ class Posts(TestCase):
         for words, part in [
                 (["--name", "n"], "say when"),
                 (["--slack", "1s"], "say when"),
-                (["--in", "1s", "--zone", "UTC"], "go with --on"),
+                (["--in", "1s", "--zone", "UTC"], "goes with --on"),
                 (["--on", "daily", "--key", "k"], "no --key"),
                 (["--on", "daily", "--wait", "handled"], "--wait")]:
             self.ctl("post", "ticks", "tick", *words, code=64)
