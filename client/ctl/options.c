@@ -157,7 +157,7 @@ const struct option_spec option_specs[N_OPTIONS] = {
 	[OPT_CLOCK] = {"clock", 0, "CLOCK",
 		"count --in by this: monotonic (default), boottime or wall",
 		"monotonic boottime wall", COMPLETE_VALUES},
-	[OPT_DURABLE] = {"durable", 0, NULL,
+	[OPT_STORED] = {"durable", 0, NULL,
 		"keep it in the store, or refuse it", NULL, 0},
 	[OPT_VOLATILE] = {"volatile", 0, NULL,
 		"keep it in memory, whatever the mailbox is", NULL, 0},

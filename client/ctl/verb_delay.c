@@ -82,11 +82,11 @@ parse_rest(struct ctl *ctl, struct evd_delay_options *opt)
 
 	opt->name = ctl_value(ctl, OPT_TIMER_NAME);
 	opt->zone = ctl_value(ctl, OPT_ZONE);
-	if (ctl_has(ctl, OPT_DURABLE))
+	if (ctl_has(ctl, OPT_STORED))
 		opt->keep = EVD_KEEP_DURABLE;
 	else if (ctl_has(ctl, OPT_VOLATILE))
 		opt->keep = EVD_KEEP_VOLATILE;
-	if (ctl_has(ctl, OPT_DURABLE) && ctl_has(ctl, OPT_VOLATILE))
+	if (ctl_has(ctl, OPT_STORED) && ctl_has(ctl, OPT_VOLATILE))
 		return ctl_usage(ctl, "--durable or --volatile, not both");
 	r = send_options(ctl, &opt->priority, &opt->ttl_ms);
 	if (r == 0)

@@ -29,8 +29,7 @@ const unsigned char global_options[] = {
 /* Of events that are due later: one word for each field of a timer. */
 #define LATER_OPTIONS                                                   \
 	OPT_IN, OPT_AT, OPT_CALENDAR, OPT_EVERY, OPT_ZONE, OPT_MISFIRE, \
-		OPT_TIMER_NAME, OPT_SLACK, OPT_CLOCK, OPT_DURABLE,      \
-		OPT_VOLATILE
+		OPT_TIMER_NAME, OPT_SLACK, OPT_CLOCK, OPT_STORED, OPT_VOLATILE
 
 #define PAYLOAD_OPTIONS OPT_DATA, OPT_FILE, OPT_HEX, OPT_BASE64
 
