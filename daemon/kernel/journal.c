@@ -158,6 +158,7 @@ journal_begin(struct session *t, struct store_box *box, bool partial)
 	if (box->paused && !partial)
 		queue_pause(t);
 	take_over(j);
+	journal_purge_read(j);
 	journal_load(j);
 	journal_read_rest(j);
 	return 0;
@@ -254,6 +255,7 @@ journal_unref(struct journal *j)
 		j->sides = side->next;
 		side_drop(j, side, -ECANCELED);
 	}
+	free(j->purge);
 	free(j->told);
 	free(j);
 }

@@ -142,6 +142,29 @@ int journal_stand(
 /* ... and no more. What it holds stays in the store. */
 void journal_forget(struct session *t);
 
+/* A purge of @t, which has a journal: of what it holds now and is called
+ * @event, NULL: of all. done(@arg) tells when it is safe that all of it will be
+ * purged, whatever happens; then the caller ends what is in memory, has the
+ * rest ended, which counts in *@n and tells by done() when that is written, and
+ * ends the purge. Meanwhile nothing is read. 0, JOURNAL_E_PURGING: one is under
+ * way, or -ENOMEM: then done() is not called. */
+enum { JOURNAL_E_PURGING = 6, JOURNAL_EVENT_MAX = 256 };
+int journal_purge_begin(
+	struct session *t, const char *event, journal_done_fn done, void *arg);
+int journal_purge_rest(
+	struct session *t, uint64_t *n, journal_done_fn done, void *arg);
+void journal_purge_end(struct session *t);
+
+/* See the events of @t that are in the store alone, in their order: see() is
+ * given each, for no longer than the call, until it says false; then done(),
+ * and then no more. False: there are none, or no memory: neither is called. */
+struct journal_look {
+	bool (*see)(void *arg, const struct msg *m);
+	journal_done_fn done;
+	void *arg;
+};
+bool journal_look(struct session *t, const struct journal_look *look);
+
 /* Events in the store alone. */
 uint64_t journal_backlog(const struct session *t);
 /* A TIMER_JOURNAL is due. */

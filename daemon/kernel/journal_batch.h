@@ -22,6 +22,7 @@ struct batch {
 	bool safe;      /* ... and has been written */
 	bool erased;    /* nothing of it is in the store any more */
 	bool dirty, marked;
+	bool closed;         /* no more events are added */
 	uint16_t n_items;    /* with the store: jobs that tell of it */
 	bool aside;          /* damaged: `bytes` go to a table of their own */
 	uint32_t size, room; /* of bytes */
@@ -66,11 +67,19 @@ struct told {
 	uint32_t size;
 };
 
+/* What is being purged, or was when the last run ended. */
+struct journal_purge {
+	bool active;          /* by this run, step by step */
+	uint64_t upto[LANES]; /* records */
+	char event[JOURNAL_EVENT_MAX];
+};
+
 struct journal {
 	struct session *session; /* NULL: it has gone */
 	struct sched *sched;
 	struct store *store;
 	struct store_box *box;
+	struct journal_purge *purge; /* or NULL */
 	bool partial; /* only events that ask for it are durable */
 	struct journal *next_dirty; /* in sched.journals */
 	bool dirty;
@@ -132,6 +141,27 @@ extern const char journal_kept_text[];
 /* The row of @box as it is now; it refers to @row. */
 struct store_write journal_box_write(
 	const struct store_box *box, struct store_box_row *row);
+
+/* What the row beside that of @b says of its events; and its number. */
+void batch_take_marks(struct batch *b, const struct store_row *row);
+uint64_t batch_number(const struct store_row *row);
+
+/* A record that is read: in memory; NULL: out of memory. */
+struct batch *batch_of_row(
+	struct journal *j, unsigned lane, const struct store_row *row);
+/* End those of its events that are to be purged. */
+void batch_purge_row(struct batch *b, const struct store_row *row);
+/* One event leaves the backlog: it is in memory now, or has gone. */
+void journal_leave_backlog(struct journal *j, uint64_t size);
+/* Erase a row, with what this turn ends. 0 or -ENOMEM. */
+int journal_write_raw(
+	struct session *t, unsigned table, const void *key, size_t size);
+/* Before anything else is read: what the last run was about to purge. */
+void journal_purge_read(struct journal *j);
+/* @m of @b has just been read, and is to be purged: it has ended. */
+bool journal_purge_takes(struct batch *b, struct msg *m, unsigned place);
+/* What was to be read for that may have been. */
+void journal_purge_passed(struct session *t);
 
 /* The store has failed: once more, a while later. */
 void journal_retry_later(struct journal *j);

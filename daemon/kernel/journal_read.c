@@ -38,9 +38,8 @@ take_waiter(struct batch *b, struct msg *m, unsigned place)
 	free(w);
 }
 
-/* One event leaves the backlog: it is in memory now, or has gone. */
-static void
-leave_backlog(struct journal *j, uint64_t size)
+void
+journal_leave_backlog(struct journal *j, uint64_t size)
 {
 	struct mailbox *box = &j->session->box;
 
@@ -92,7 +91,7 @@ restore(struct batch *b, struct msg *m, const struct record *r, unsigned place)
 	extra->place = (uint16_t)place;
 	if (b->tries && b->tries[place] > m->attempt)
 		m->attempt = b->tries[place];
-	leave_backlog(j, msg_charge(m));
+	journal_leave_backlog(j, msg_charge(m));
 	j->n_loaded++;
 	j->loaded_size += msg_charge(m);
 	mailbox_take_in(&t->box, m);
@@ -111,7 +110,7 @@ damaged(struct batch *b, unsigned place)
 
 	b->ended[place / 64] |= 1ull << (place % 64);
 	b->n_left--;
-	leave_backlog(j, 0);
+	journal_leave_backlog(j, 0);
 	j->sched->queued--;
 	if (session_health(j->session))
 		j->session->health->ends.dead++;
@@ -125,8 +124,8 @@ damaged(struct batch *b, unsigned place)
 
 /* ---- one record ---------------------------------------------------------- */
 
-static void
-take_marks(struct batch *b, const struct store_row *row)
+void
+batch_take_marks(struct batch *b, const struct store_row *row)
 {
 	struct batch_marks marks;
 
@@ -171,15 +170,34 @@ take_events(struct batch *b, const struct store_row *row)
 		} else if (e) {
 			damaged(b, place);
 			sound = false;
-		} else {
+		} else if (!journal_purge_takes(b, m, place)) {
 			restore(b, m, &r, place);
 		}
 	}
 	return sound;
 }
 
-static uint64_t
-number_of(const struct store_row *row)
+void
+batch_purge_row(struct batch *b, const struct store_row *row)
+{
+	struct msg_pool *pool = &b->journal->sched->pool;
+	size_t at = sizeof(struct batch_head), used = 1;
+
+	for (unsigned place = 0; place < b->n && used; place++, at += used) {
+		struct msg *m = NULL;
+		struct record r;
+
+		if (record_get(pool, row->data + at, row->size - at, &used, &m,
+			    &r))
+			continue;
+		if (batch_has_ended(b, place) ||
+			!journal_purge_takes(b, m, place))
+			msg_free(pool, m);
+	}
+}
+
+uint64_t
+batch_number(const struct store_row *row)
 {
 	uint64_t no;
 
@@ -197,22 +215,32 @@ set_aside(struct batch *b, const struct store_row *row)
 	b->aside = b->bytes != NULL;
 }
 
-static void
-take_row(struct journal *j, unsigned lane, const struct store_row *row)
+struct batch *
+batch_of_row(struct journal *j, unsigned lane, const struct store_row *row)
 {
 	struct batch_head head = {.n = 0};
-	struct batch *b = batch_new(j, lane, number_of(row));
+	struct batch *b = batch_new(j, lane, batch_number(row));
 
 	if (!b)
-		return; /* it is there at the next start */
+		return NULL;
 	if (row->size >= sizeof(head))
 		memcpy(&head, row->data, sizeof(head));
 	if (head.version == BATCH_VERSION && head.n <= JOURNAL_BATCH)
 		b->n = head.n;
 	b->submitted = b->safe = b->decided = b->in_memory = true;
 	b->size = row->size;
-	take_marks(b, row);
+	batch_take_marks(b, row);
 	count_left(b);
+	return b;
+}
+
+static void
+take_row(struct journal *j, unsigned lane, const struct store_row *row)
+{
+	struct batch *b = batch_of_row(j, lane, row);
+
+	if (!b)
+		return; /* it is there at the next start */
 	if (!take_events(b, row) || !b->n)
 		set_aside(b, row);
 	if (!b->n_left || b->aside)
@@ -239,11 +267,11 @@ take_rows(struct journal *j, unsigned i, const struct store_read *read)
 
 		if (row->key_size != BATCH_KEY)
 			continue;
-		if (!is_known(lane, number_of(row))) {
+		if (!is_known(lane, batch_number(row))) {
 			lane->unread = false;
 			break;
 		}
-		lane->next = number_of(row) + 1;
+		lane->next = batch_number(row) + 1;
 		take_row(j, i, row);
 	}
 	for (struct batch *b = lane->first; b; b = b->next)
@@ -262,7 +290,7 @@ settle_count(struct journal *j)
 	log_err("store.missing", "mailbox=\"%s\" events=%" PRIu64, j->box->name,
 		n);
 	while (j->n_backlog)
-		leave_backlog(j, 0);
+		journal_leave_backlog(j, 0);
 	j->sched->queued -= n;
 	if (session_health(j->session))
 		j->session->health->ends.dead += n;
@@ -285,6 +313,7 @@ load_done(struct sched *s, struct store_job *job)
 		journal_retry_later(j);
 	} else if (j->session) {
 		take_rows(j, l->lane, &l->read);
+		journal_purge_passed(j->session);
 		settle_count(j);
 		if (j->session->life == SESSION_DORMANT ||
 			j->session->run == SESSION_IDLE)
@@ -327,6 +356,8 @@ load(struct journal *j, unsigned i)
 void
 journal_load(struct journal *j)
 {
+	if (j->purge && j->purge->active)
+		return;
 	for (unsigned i = 0; i < LANES; i++)
 		if (j->lanes[i].unread && !j->lanes[i].loading &&
 			j->n_loaded < JOURNAL_WINDOW / 2 &&

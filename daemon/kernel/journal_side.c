@@ -82,6 +82,26 @@ side_drop(struct journal *j, struct side_write *side, int status)
 		told->told(told, j->sched, status);
 }
 
+int
+journal_write_raw(
+	struct session *t, unsigned table, const void *key, size_t size)
+{
+	struct journal *j = session_journal(t);
+	struct side_write *side = malloc(sizeof(*side) + size);
+
+	if (!side)
+		return err_raise(-ENOMEM);
+	*side = (struct side_write){.write = {.table = (uint8_t)table,
+					    .key = side->bytes,
+					    .key_size = (uint16_t)size}};
+	memcpy(side->bytes, key, size);
+	*j->sides_end = side;
+	j->sides_end = &side->next;
+	j->n_sides++;
+	journal_touch(j);
+	return 0;
+}
+
 /* Without memory it is known for as long as the daemon runs. */
 void
 journal_note_key(struct session *t, const char *key, uint8_t size)

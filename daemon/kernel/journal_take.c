@@ -69,7 +69,7 @@ batch_open(struct journal *j, unsigned lane, size_t size)
 	struct lane *l = &j->lanes[lane];
 	struct batch *b = l->last;
 
-	if (b && !b->submitted && b->n < JOURNAL_BATCH &&
+	if (b && !b->submitted && !b->closed && b->n < JOURNAL_BATCH &&
 		(!b->n || b->size + size <= JOURNAL_BATCH_SIZE))
 		return b;
 	b = batch_new(j, lane, atomic_fetch_add(&j->store->next_no, 1));

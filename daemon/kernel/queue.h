@@ -66,6 +66,25 @@ const struct msg *queue_walk_next(struct queue_walk *w, struct session *s);
 uint32_t queue_purge(
 	struct sched *sched, struct queue_walk *w, const char *event);
 
+/* The same from the beginning to the end, of what is in the store alone as
+ * well: of a durable mailbox either all of it is purged or, if it cannot be
+ * written, none, whatever happens meanwhile. */
+struct queue_purge {
+	struct sched_task task;
+	uint64_t session;
+	const char *event; /* NULL: all */
+	struct queue_walk walk;
+	bool walked, stored;
+	uint64_t n; /* so many have ended */
+	int status; /* OK, IO, LIMIT (one is under way), NO_MEMORY */
+	/* On the session's home; the purge is the caller's again. */
+	void (*done)(struct queue_purge *p, struct sched *home);
+};
+
+/* session, event and done are set; on the home of the session, which is there.
+ */
+void queue_purge_start(struct queue_purge *p, struct sched *s);
+
 /* ---- moving -------------------------------------------------------------- */
 
 /* Events on their way from the front of one mailbox to the end of another, as

@@ -27,57 +27,90 @@ put_event(struct manage *m, const struct msg *e)
 	m->n++;
 }
 
-/* True: the page is complete. m->left counts what was looked at. */
+/* The next one; m->left counts what was looked at. False: the page is
+ * complete. */
 static bool
-peek_step(struct manage *m, struct session *t)
+peek_see(void *arg, const struct msg *e)
 {
-	const struct msg *e;
+	struct manage *m = arg;
 
-	for (unsigned looks = QUEUE_STEP; looks; looks--) {
-		e = queue_walk_next(&m->walk, t);
-		if (!e)
-			return true;
-		m->left++;
-		if (m->left <= m->skip || (m->n_ids && e->id != m->ids[0]))
-			continue;
-		put_event(m, e);
-		if (m->n_ids || m->out.failed)
-			return true;
-		if (m->n == m->limit || manage_is_long(m)) {
-			m->next_page = m->walk.left ? m->left : 0;
-			return true;
-		}
+	if (m->n == m->limit || manage_is_long(m)) {
+		m->next_page = m->left;
+		return false;
 	}
-	return false;
+	m->left++;
+	if (m->left <= m->skip || (m->n_ids && e->id != m->ids[0]))
+		return true;
+	put_event(m, e);
+	return !m->n_ids && !m->out.failed;
+}
+
+static void
+peek_end(struct manage *m)
+{
+	m->left = 0;
+	if (m->n_ids && !m->n)
+		manage_fail(m, EVD_STATUS_NOT_FOUND, "no such event waits");
+}
+
+static void
+peek_looked(struct sched *s, void *arg, int status)
+{
+	struct manage *m = arg;
+
+	if (status)
+		manage_fail(m, EVD_STATUS_IO, "the store cannot be read");
+	peek_end(m);
+	manage_end(m, s);
 }
 
 static void
 peek(struct manage *m, struct sched *s, struct session *t)
 {
+	const struct msg *e = NULL;
+	unsigned looks = QUEUE_STEP;
+	bool full = false;
+
 	if (!m->walk.open)
 		queue_walk_open(&m->walk, t);
-	m->again = !peek_step(m, t);
+	while (!full && looks-- && (e = queue_walk_next(&m->walk, t)))
+		full = !peek_see(m, e);
+	m->again = e && !full;
 	if (m->again)
 		return;
 	queue_walk_close(&m->walk, s);
-	m->left = 0;
 	m->on = queue_is_paused(t);
-	if (m->n_ids && !m->n)
-		manage_fail(m, EVD_STATUS_NOT_FOUND, "no such event waits");
+	if (!full)
+		m->pending = journal_look(
+			t, &(struct journal_look){peek_see, peek_looked, m});
+	if (!m->pending)
+		peek_end(m);
 }
 
 /* ---- purge and move ---------------------------------------------------- */
 
 /* Whose events it ends may end the session meanwhile. */
 static void
-purge(struct manage *m, struct sched *s, struct session *t)
+purged(struct queue_purge *purge, struct sched *s)
 {
-	if (!m->walk.open)
-		queue_walk_open(&m->walk, t);
-	m->n += queue_purge(s, &m->walk, m->event[0] ? m->event : NULL);
-	m->again = m->walk.open;
-	t = session_find(s->kernel, m->session);
+	struct manage *m = container_of(purge, struct manage, purge);
+	struct session *t = session_find(s->kernel, m->session);
+
+	m->n = (uint32_t)purge->n;
 	m->on = t && queue_is_paused(t);
+	if (purge->status)
+		manage_fail(m, purge->status, "it cannot be purged now");
+	manage_end(m, s);
+}
+
+static void
+purge(struct manage *m, struct sched *s)
+{
+	m->purge = (struct queue_purge){.session = m->session,
+		.event = m->event[0] ? m->event : NULL,
+		.done = purged};
+	m->pending = true;
+	queue_purge_start(&m->purge, s);
 }
 
 static void
@@ -188,7 +221,7 @@ manage_visit_queue(struct manage *m, struct sched *s)
 	else if (m->op == MANAGE_PEEK)
 		peek(m, s, t);
 	else if (m->op == MANAGE_PURGE)
-		purge(m, s, t);
+		purge(m, s);
 	else if (m->op == MANAGE_MOVE)
 		move(m, s, t);
 	else if (m->op == MANAGE_PROFILE)

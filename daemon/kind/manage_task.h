@@ -26,6 +26,7 @@ struct manage {
 	bool on;
 	struct queue_walk walk;
 	struct queue_move move;
+	struct queue_purge purge;
 	struct dead_search search;
 	struct manage_out out; /* entries */
 	char alias[256], to[256], event[128];

@@ -13,9 +13,11 @@ enum { PEEK_PAGE = 100, PEEK_PAGE_MAX = 1000, PEEK_BYTES_MAX = 4096 };
 struct inspection {
 	struct queue_walk walk;
 	struct queue_move move;
+	struct queue_purge purge;
 	struct gather *gather;
 	uid_t uid; /* who asks */
 	bool manager;
+	bool manages; /* this mailbox */
 	bool pause;
 	uint64_t skip, limit, n_seen, id; /* peek */
 	uint32_t bytes;
@@ -125,7 +127,7 @@ put_payload(struct gather *g, Eventd__V1__QueuedEvent *e, const struct msg *m)
 }
 
 static bool
-put_event(struct gather *g, struct session *t, const struct msg *m)
+put_event(struct gather *g, const struct msg *m)
 {
 	struct inspection *in = g->out;
 	Eventd__V1__QueuedEvent *e = gather_alloc(g, sizeof(*e));
@@ -141,14 +143,59 @@ put_event(struct gather *g, struct session *t, const struct msg *m)
 	e->call = msg_call(m) != 0;
 	e->attempt = m->attempt;
 	e->urgent = m->flags & MSG_URGENT;
-	if (!e->event || (may_manage(g, t) && !put_payload(g, e, m)))
+	if (!e->event || (in->manages && !put_payload(g, e, m)))
 		return false;
 	in->page.events[in->page.n_events++] = e;
 	return true;
 }
 
-/* Look on: true when the page is complete. */
+/* The next one: false when the page is complete. */
 static bool
+peek_see(void *arg, const struct msg *m)
+{
+	struct gather *g = arg;
+	struct inspection *in = g->out;
+
+	if (in->page.n_events == in->limit) {
+		in->page.next = in->n_seen;
+		return false;
+	}
+	in->n_seen++;
+	if (in->n_seen <= in->skip || (in->id && m->id != in->id))
+		return true;
+	return put_event(g, m) && !in->id;
+}
+
+static void
+peek_end(struct gather *g)
+{
+	const struct inspection *in = g->out;
+
+	if (!in->id || in->page.n_events || g->status)
+		return;
+	g->status = EVD_STATUS_NOT_FOUND;
+	snprintf(g->text, sizeof(g->text), "no such event waits for '%s'",
+		g->name);
+}
+
+static void
+peek_looked(struct sched *s, void *arg, int status)
+{
+	struct gather *g = arg;
+
+	if (status) {
+		g->status = EVD_STATUS_IO;
+		snprintf(g->text, sizeof(g->text), "the store says %s",
+			strerror(-status));
+	}
+	peek_end(g);
+	gather_return(g, s);
+}
+
+enum peeked { PEEK_MORE, PEEK_FULL, PEEK_OVER };
+
+/* Look on in memory. */
+static enum peeked
 peek_step(struct gather *g, struct session *t)
 {
 	struct inspection *in = g->out;
@@ -157,41 +204,36 @@ peek_step(struct gather *g, struct session *t)
 	for (unsigned looks = QUEUE_STEP; looks; looks--) {
 		m = queue_walk_next(&in->walk, t);
 		if (!m)
-			return true;
-		in->n_seen++;
-		if (in->n_seen <= in->skip || (in->id && m->id != in->id))
-			continue;
-		if (!put_event(g, t, m))
-			return true;
-		if (in->id)
-			return true;
-		if (in->page.n_events == in->limit) {
-			in->page.next = in->walk.left ? in->n_seen : 0;
-			return true;
-		}
+			return PEEK_OVER;
+		if (!peek_see(g, m))
+			return PEEK_FULL;
 	}
-	return false;
+	return PEEK_MORE;
 }
 
+/* What is in memory comes first, then what is in the store alone. */
 static bool
 peek_visit(struct gather *g, struct sched *s)
 {
 	struct inspection *in = g->out;
 	struct session *t = find(g, s);
+	enum peeked peeked;
 
 	if (!t)
 		return false;
 	if (!in->walk.open)
 		queue_walk_open(&in->walk, t);
-	g->again = !peek_step(g, t);
+	in->manages = may_manage(g, t);
+	peeked = peek_step(g, t);
+	g->again = peeked == PEEK_MORE;
 	if (g->again)
 		return false;
 	queue_walk_close(&in->walk, s);
-	if (in->id && !in->page.n_events && !g->status) {
-		g->status = EVD_STATUS_NOT_FOUND;
-		snprintf(g->text, sizeof(g->text),
-			"no such event waits for '%s'", g->name);
-	}
+	if (peeked == PEEK_OVER)
+		g->pending = journal_look(
+			t, &(struct journal_look){peek_see, peek_looked, g});
+	if (!g->pending)
+		peek_end(g);
 	return false;
 }
 
@@ -283,23 +325,39 @@ verb_queue_resume(struct peer *p, const Eventd__V1__Request *r)
 
 /* ---- purge ------------------------------------------------------------- */
 
+static void
+purged(struct queue_purge *purge, struct sched *s)
+{
+	struct inspection *in = container_of(purge, struct inspection, purge);
+	struct session *t = session_find(s->kernel, purge->session);
+	struct gather *g = in->gather;
+
+	in->changed.events = purge->n;
+	in->changed.paused = t && queue_is_paused(t);
+	g->status = purge->status;
+	if (g->status == EVD_STATUS_LIMIT)
+		snprintf(g->text, sizeof(g->text),
+			"'%s' is being purged already", g->name);
+	else if (g->status)
+		snprintf(g->text, sizeof(g->text),
+			"the store fails: '%s' is as it was, or will be "
+			"purged when it can be",
+			g->name);
+	gather_return(g, s);
+}
+
 static bool
 purge_visit(struct gather *g, struct sched *s)
 {
 	struct inspection *in = g->out;
-	struct session *t;
 
-	if (!in->walk.open) {
-		t = find_to_manage(g, s);
-		if (!t)
-			return false;
-		queue_walk_open(&in->walk, t);
-	}
-	in->changed.events +=
-		queue_purge(s, &in->walk, in->event[0] ? in->event : NULL);
-	g->again = in->walk.open;
-	t = session_find(s->kernel, g->only);
-	in->changed.paused = t && queue_is_paused(t);
+	if (!find_to_manage(g, s))
+		return false;
+	in->purge = (struct queue_purge){.session = g->only,
+		.event = in->event[0] ? in->event : NULL,
+		.done = purged};
+	g->pending = true;
+	queue_purge_start(&in->purge, s);
 	return false;
 }
 

@@ -248,6 +248,51 @@ class Durable(ctl.TestCase):
             c.until(lambda: c.deliveries)
             self.assertEqual(harness.first(c.deliveries[0], 14), 1)
 
+    def test_peek_and_purge_reach_what_is_in_the_store_alone(self):
+        self.slot()
+        self.start()
+        lines = b"".join(b"%d\n" % i for i in range(6000))
+        self.ctl("post", "--lines", "jobs", "a", "-", input=lines)
+        self.ctl("post", "--lines", "jobs", "b", "-", input=b"x\n" * 10)
+        self.ctl("post", "jobs", "c")
+        seen = self.objects("queue", "peek", "jobs", "--skip", "5990",
+                            "-n", "100", "--bytes", "10")
+        self.assertEqual([e["position"] for e in seen],
+                         list(range(5990, 6011)))
+        self.assertEqual([e["event"] for e in seen],
+                         ["a"] * 10 + ["b"] * 10 + ["c"])
+        self.assertEqual(seen[9]["data"], "5999")
+        one = self.object("queue", "peek", "jobs", "--id", str(seen[-1]["id"]))
+        self.assertEqual(one["event"], "c")
+        self.ctl("queue", "purge", "jobs", "--event", "a", code=64)
+        self.ctl("queue", "purge", "jobs", "--event", "a", "--yes")
+        self.crash()
+        self.assertEqual(self.waiting("jobs"), ["b"] * 10 + ["c"])
+        self.assertEqual(self.accounts()["queued"], 11)
+
+    def test_a_purge_is_whole_across_kill_9(self):
+        self.slot()
+        self.start()
+        self.ctl("post", "--lines", "jobs", "a", "-", input=b"x\n" * 9000)
+        self.ctl("post", "jobs", "b")
+        for _ in range(3):
+            purge = self.spawn("queue", "purge", "jobs", "--event", "a",
+                               "--yes")
+            wait_for(lambda: purge.poll() is not None or
+                     self.object("status", "jobs")["events"]["cancelled"],
+                     "it has begun")
+            self.crash()
+            purge.wait()
+            wait_for(lambda: self.object("status", "jobs")["events"]["queued"]
+                     in (1, 9001), "all of it, or none", 30)
+            left = self.object("status", "jobs")["events"]["queued"]
+            self.accounts()
+            if left == 1:
+                break
+            self.assertEqual(left, 9001)
+        self.ctl("queue", "purge", "jobs", "--event", "a", "--yes")
+        self.assertEqual(self.waiting("jobs"), ["b"])
+
     def test_durable_without_a_store_says_so(self):
         self.daemon.configure()
         self.keep()
