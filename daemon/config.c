@@ -196,7 +196,7 @@ config_new(void)
 	c->max_connections = 10000;
 	c->hello_timeout_ms = 10000;
 	c->max_memfd = 32 << 20;
-	c->window_posts = 16384;
+	c->window_posts = 4096;
 	c->window_bytes = 8 << 20;
 	c->stop_timeout_ms = 5000;
 	c->coroutine_stack = CORO_STACK_SIZE;

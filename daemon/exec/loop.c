@@ -107,9 +107,12 @@ run_flushes(struct loop *l)
 static void
 arm_timer(struct loop *l)
 {
-	uint64_t next = sched_next_ns(&l->sched);
 	struct itimerspec spec = {.it_interval = {0, 0}};
+	uint64_t next;
 
+	if (!sched_may_be_due(&l->sched, l->timer_ns))
+		return;
+	next = sched_next_ns(&l->sched);
 	if (next >= l->timer_ns)
 		return;
 	if (next <= clock_now(l->sched.kernel->clock)) {

@@ -23,8 +23,8 @@ struct slab {
 
 _Static_assert(sizeof(struct slab) <= HEAD_SIZE, "blocks come behind it");
 
-const uint16_t depot_sizes[DEPOT_CLASSES] = {
-	96, 128, 160, 192, 224, 256, 384, 512, 1024, 2048, DEPOT_BLOCK_MAX};
+const uint16_t depot_sizes[DEPOT_CLASSES] = {96, 128, 160, 192, 224, 256, 384,
+	512, 768, 1024, 1280, 1536, 2048, 3072, DEPOT_BLOCK_MAX};
 
 void
 depot_init(struct depot *d)

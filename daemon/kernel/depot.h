@@ -14,7 +14,7 @@
 #include "base/list.h"
 
 enum {
-	DEPOT_CLASSES = 11,
+	DEPOT_CLASSES = 15,
 	DEPOT_BATCH = 64,         /* blocks */
 	DEPOT_BLOCK_MAX = 4096,   /* bytes of the largest class */
 	DEPOT_KEPT_MAX = 64 << 20 /* bytes at hand */
@@ -41,15 +41,17 @@ extern const uint16_t depot_sizes[DEPOT_CLASSES];
 static inline unsigned
 depot_class(size_t size)
 {
-	/* by (size - 1) / 32, up to 512 bytes */
+	/* by (size - 1) / 32, up to 512 bytes; then / 256 */
 	static const uint8_t small[16] = {
 		0, 0, 0, 1, 2, 3, 4, 5, 6, 6, 6, 6, 7, 7, 7, 7};
+	static const uint8_t large[16] = {
+		7, 7, 8, 9, 10, 11, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14};
 
 	if (size <= sizeof(small) * 32)
 		return small[(size - 1) / 32];
 	if (size > DEPOT_BLOCK_MAX)
 		return DEPOT_CLASSES;
-	return size <= 1024 ? 8 : size <= 2048 ? 9 : 10;
+	return large[(size - 1) / 256];
 }
 
 void depot_init(struct depot *d);

@@ -209,7 +209,9 @@ bool sched_turn(struct sched *s);
 void sched_publish(struct sched *s);
 /* When the next timer wants a turn, in ns of the monotonic clock; UINT64_MAX:
  * never. The wall clock's timers are converted by the present offset. */
-uint64_t sched_next_ns(const struct sched *s);
+uint64_t sched_next_ns(struct sched *s);
+/* Whether that may be before @before_ns: costs less. */
+bool sched_may_be_due(const struct sched *s, uint64_t before_ns);
 /* About to sleep: false if something came since the turn, then do not. */
 bool sched_sleep(struct sched *s);
 void sched_awake(struct sched *s); /* no longer asleep; reads the clock */

@@ -70,7 +70,7 @@ sched_fire_timers(struct sched *s)
 /* When @t wants a turn, of the clock that stands at @clock_ns, in monotonic
  * time. */
 static uint64_t
-next_from(const struct sched *s, const struct timers *t, uint64_t clock_ns)
+next_from(const struct sched *s, struct timers *t, uint64_t clock_ns)
 {
 	uint64_t now = clock_now(s->kernel->clock), next = timers_next_ns(t);
 
@@ -80,8 +80,15 @@ next_from(const struct sched *s, const struct timers *t, uint64_t clock_ns)
 	return next < UINT64_MAX - now ? now + next : UINT64_MAX;
 }
 
+bool
+sched_may_be_due(const struct sched *s, uint64_t before_ns)
+{
+	return timers_bound_ns(&s->timers) < before_ns || s->wall_timers.n ||
+	       (s->boot_timers && s->boot_timers->n);
+}
+
 uint64_t
-sched_next_ns(const struct sched *s)
+sched_next_ns(struct sched *s)
 {
 	const struct clock_source *clock = s->kernel->clock;
 	uint64_t next = timers_next_ns(&s->timers), other;

@@ -34,6 +34,7 @@ timers_init(struct timers *t, uint64_t now_ns)
 	t->tick = now_ns >> TIMERS_SHIFT;
 	t->n = 0;
 	t->moving = 0;
+	t->bound = UINT64_MAX;
 	for (unsigned level = 0; level < TIMERS_LEVELS; level++) {
 		for (unsigned w = 0; w < TIMERS_WORDS; w++)
 			t->occupied[level][w] = 0;
@@ -112,6 +113,7 @@ static inline void
 place(struct timers *t, struct timer *timer, unsigned below)
 {
 	uint64_t due = tick_of_due(timer->due_ns);
+	uint64_t number, begin;
 	unsigned level, i;
 	struct timer_slot *slot;
 
@@ -120,7 +122,11 @@ place(struct timers *t, struct timer *timer, unsigned below)
 	level = level_of(t->tick, due);
 	if (t->moving)
 		level = level_among_moving(t, level, due, below);
-	i = slot_index(slot_number(due, level));
+	number = slot_number(due, level);
+	begin = number << (level * TIMERS_BITS);
+	if (begin < t->bound)
+		t->bound = begin;
+	i = slot_index(number);
 	slot = &t->slots[level][i];
 	timer->next = (struct timer *)slot;
 	timer->link = slot->link;
@@ -191,7 +197,7 @@ first_of_level(const struct timers *t, unsigned level, uint64_t first)
 /* The tick at which the first occupied slot begins, at this one if the tick is
  * in it; UINT64_MAX: there is none. */
 static uint64_t
-first_begin(const struct timers *t)
+first_begin(struct timers *t)
 {
 	uint64_t first = UINT64_MAX;
 
@@ -207,6 +213,7 @@ first_begin(const struct timers *t)
 		if (!t->moving)
 			break;
 	}
+	t->bound = first;
 	return first == UINT64_MAX || first > t->tick ? first : t->tick;
 }
 
@@ -293,7 +300,7 @@ timers_expire(struct timers *t, uint64_t now_ns)
 			timers_remove(t, timer);
 			return timer;
 		}
-		begin = first_begin(t);
+		begin = t->bound > now ? t->bound : first_begin(t);
 		if (begin > now) {
 			set_tick(t, now);
 			if (t->moving)
@@ -305,12 +312,22 @@ timers_expire(struct timers *t, uint64_t now_ns)
 	return NULL;
 }
 
-uint64_t
-timers_next_ns(const struct timers *t)
+static uint64_t
+ns_of_tick(uint64_t tick)
 {
-	uint64_t begin = t->moving ? t->tick : first_begin(t);
+	return tick < TICK_END ? tick << TIMERS_SHIFT : UINT64_MAX;
+}
 
-	return begin < TICK_END ? begin << TIMERS_SHIFT : UINT64_MAX;
+uint64_t
+timers_next_ns(struct timers *t)
+{
+	return ns_of_tick(t->moving ? t->tick : first_begin(t));
+}
+
+uint64_t
+timers_bound_ns(const struct timers *t)
+{
+	return ns_of_tick(t->moving ? t->tick : t->bound);
 }
 
 void

@@ -38,6 +38,7 @@ struct timer_slot {
 struct timers {
 	uint64_t tick;   /* all before it have fired */
 	uint64_t n;      /* armed */
+	uint64_t bound;  /* no occupied slot begins before this tick */
 	uint32_t moving; /* bit L: level L is being moved to finer ones */
 	uint64_t occupied[TIMERS_LEVELS][TIMERS_WORDS];
 	struct timer_slot slots[TIMERS_LEVELS][TIMERS_SLOTS];
@@ -65,6 +66,8 @@ timer_is_armed(const struct timer *timer)
 struct timer *timers_expire(struct timers *t, uint64_t now_ns);
 /* When to call timers_expire() next: UINT64_MAX if nothing is armed. May be
  * early (timers move to finer slots), never late. O(1). */
-uint64_t timers_next_ns(const struct timers *t);
+uint64_t timers_next_ns(struct timers *t);
+/* The same at less cost: perhaps even earlier. */
+uint64_t timers_bound_ns(const struct timers *t);
 /* The clock was set: keep every timer's due_ns, count from @now_ns. O(n). */
 void timers_rebase(struct timers *t, uint64_t now_ns);

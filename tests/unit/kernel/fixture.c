@@ -305,7 +305,7 @@ fixture_turn(struct fixture *f)
 	while (f->n_out && !f->lazy)
 		fixture_run_away(f, 0);
 	for (unsigned i = 0; i < f->n_scheds; i++) {
-		const struct sched *s = &f->scheds[i];
+		struct sched *s = &f->scheds[i];
 
 		more |= s->inbox || s->run_head ||
 			sched_next_ns(s) <= s->now_ns;
