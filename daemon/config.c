@@ -229,6 +229,7 @@ static bool
 key_is_live(const struct config_key *key)
 {
 	return strcmp(key->name, "StopTimeout") == 0 ||
+	       strcmp(key->name, "BusyPoll") == 0 ||
 	       strcmp(key->name, "SessionsDirectory") == 0;
 }
 
@@ -261,8 +262,6 @@ config_fixed_diff(
 			used += (size_t)snprintf(out + used, size - used,
 				"%s%s=", used ? ", " : "", key->name);
 	}
-	if (config_pools_differ(a, b) && used < size)
-		snprintf(out + used, size - used, "%s[Pool]", used ? ", " : "");
 }
 
 /* ---- places ------------------------------------------------------------ */

@@ -196,24 +196,6 @@ config_pools_finish(struct config *c)
 	return 0;
 }
 
-bool
-config_pools_differ(const struct config *a, const struct config *b)
-{
-	if (a->n_pools != b->n_pools)
-		return true;
-	for (size_t i = 0; i < a->n_pools; i++) {
-		const struct config_pool *p = &a->pools[i];
-		const struct config_pool *q = config_pool_find(b, p->name);
-
-		if (!q || p->type != q->type || p->threads != q->threads ||
-			p->busy_us != q->busy_us ||
-			p->has_cpus != q->has_cpus ||
-			(p->has_cpus && !CPU_EQUAL(&p->cpus, &q->cpus)))
-			return true;
-	}
-	return false;
-}
-
 void
 config_pools_free(struct config *c)
 {

@@ -24,7 +24,6 @@ int config_pools_finish(struct config *c);
 /* NULL: there is none of that name. */
 const struct config_pool *config_pool_find(
 	const struct config *c, const char *name);
-bool config_pools_differ(const struct config *a, const struct config *b);
 void config_pools_free(struct config *c);
 /* Microseconds, as in BusyPoll=. */
 void config_set_busy(struct config_file *f, const char *key, const char *value,

@@ -73,7 +73,6 @@ config_session_digest(const struct session_spec *spec)
 	d = config_digest_number(d, spec->memory_max);
 	d = config_digest_number(d, spec->handler_ms);
 	d = config_digest_number(d, spec->concurrency);
-	d = config_digest_string(d, spec->executor);
 	d = config_digest_number(d, spec->on_stall);
 	d = config_digest_number(d, spec->if_taken);
 	d = config_digest_number(d, spec->allow_replace);

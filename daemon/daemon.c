@@ -16,13 +16,13 @@
 #include "durable.h"
 #include "ending.h"
 #include "eventd/version.h"
-#include "exec/pool.h"
 #include "kernel/kernel.h"
 #include "kind/kind.h"
 #include "net/conn.h"
 #include "net/listener.h"
 #include "net/standing.h"
 #include "notify.h"
+#include "pools.h"
 #include "reload.h"
 #include "sockets.h"
 #include "stats/profile.h"
@@ -50,8 +50,7 @@ struct daemon {
 	struct loop *loops;
 	struct net *nets;
 	unsigned n_loops, n_made;
-	struct pool **pools;
-	unsigned n_pools;
+	struct pools pools;
 	struct server server;
 	struct sockets sockets;
 	struct listener listeners[NOTIFY_SOCKETS_MAX];
@@ -268,8 +267,7 @@ daemon_on_closed(struct round *round)
 	watch_stop(&d->watch);
 	d->ending = (struct ending){.loops = d->loops,
 		.n_loops = d->n_loops,
-		.pools = d->pools,
-		.n_pools = d->n_pools,
+		.pools = &d->pools,
 		.sockets = &d->sockets,
 		.status = &d->exit};
 	ending_begin(&d->ending);
@@ -564,46 +562,6 @@ server_set_up(struct daemon *d, const struct config *c)
 	d->server.max_memfd = c->max_memfd;
 }
 
-/* Their threads are made when sessions need them. */
-static int
-pools_init(struct daemon *d, const struct config *c)
-{
-	struct executor **table = calloc(c->n_pools, sizeof(*table));
-
-	d->pools = calloc(c->n_pools, sizeof(*d->pools));
-	d->kernel.executors = table;
-	if (!table || !d->pools)
-		return err_raise(-ENOMEM);
-	for (; d->n_pools < c->n_pools; d->n_pools++) {
-		const struct config_pool *p = &c->pools[d->n_pools];
-		struct pool *pool = pool_new(&(struct pool_init){
-			.name = p->name,
-			.type = (enum pool_type)p->type,
-			.n_threads = p->threads,
-			.busy_ns = p->busy_us * NS_PER_US,
-			.cpus = p->has_cpus ? &p->cpus : NULL,
-			.thread_init = kind_thread_init,
-			.thread_deinit = kind_thread_deinit,
-		});
-
-		if (!pool)
-			return err_raise(-ENOMEM);
-		d->pools[d->n_pools] = pool;
-		table[d->n_pools] = &pool->executor;
-		d->kernel.n_executors = d->n_pools + 1;
-	}
-	return 0;
-}
-
-static void
-pools_free(struct daemon *d)
-{
-	for (unsigned i = 0; i < d->n_pools; i++)
-		pool_free(d->pools[i]);
-	free(d->pools);
-	free(d->kernel.executors);
-}
-
 static int
 loops_init(struct daemon *d, uint64_t busy_ns)
 {
@@ -679,7 +637,7 @@ daemon_deinit(struct daemon *d)
 	hosting_deinit(&d->hosting);
 	reloader_deinit(&d->reloader);
 	sockets_close(&d->sockets);
-	pools_free(d);
+	pools_deinit(&d->pools);
 	kernel_deinit(&d->kernel);
 	free(d->nets);
 	free(d->loops);
@@ -724,7 +682,7 @@ daemon_init(struct daemon *d, const struct config_source *source,
 		if (durable_open(&d->durable, &d->kernel, config,
 			    source->no_store, why, sizeof(why)))
 			return failed(DAEMON_EXIT_OS, EIO, why);
-		r = pools_init(d, config);
+		r = pools_init(&d->pools, &d->kernel, config);
 	}
 	if (!r) {
 		r = loops_init(d, config->busy_us * NS_PER_US);
@@ -732,7 +690,7 @@ daemon_init(struct daemon *d, const struct config_source *source,
 	if (!r) {
 		durable_begin(&d->durable, d->loops, d->n_loops);
 		profile_init(&d->kernel);
-		hosting_init(&d->hosting, d->loops, d->n_loops);
+		hosting_init(&d->hosting, d->loops, d->n_loops, &d->pools);
 		reloader_init(
 			&d->reloader, d->loops, &d->hosting, source, config);
 		d->reloader.ended = daemon_on_reloaded;

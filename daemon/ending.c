@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "exec/leader.h"
 #include "exec/loop.h"
-#include "exec/pool.h"
+#include "pools.h"
 #include "sockets.h"
 
 enum {
@@ -25,17 +25,6 @@ leave(const struct ending *e)
 	log_info("daemon.stopped", "status=%d", *e->status);
 	fflush(NULL);
 	_exit(*e->status);
-}
-
-/* False: some thread has not ended. */
-static bool
-stop_pools(const struct ending *e, uint32_t ms)
-{
-	unsigned n_stuck = 0;
-
-	for (unsigned i = 0; i < e->n_pools; i++)
-		n_stuck += pool_stop(e->pools[i], n_stuck ? 0 : ms);
-	return n_stuck == 0;
 }
 
 /* Once: whoever comes second waits for the end of the process. */
@@ -63,7 +52,7 @@ watch_end(void *arg)
 	take(e);
 	for (unsigned i = 0; i < e->n_loops; i++)
 		leader_tell_stuck(&e->loops[i]);
-	stop_pools(e, 0);
+	pools_stop(e->pools, 0);
 	leave(e);
 	return NULL;
 }
@@ -83,6 +72,6 @@ ending_finish(struct ending *e)
 		take(e);
 		pthread_join(e->thread, NULL);
 	}
-	if (!stop_pools(e, AWAY_MS))
+	if (!pools_stop(e->pools, AWAY_MS))
 		leave(e);
 }

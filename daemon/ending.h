@@ -9,14 +9,13 @@
 #include <stdbool.h>
 
 struct loop;
-struct pool;
+struct pools;
 struct sockets;
 
 struct ending {
 	struct loop *loops;
 	unsigned n_loops;
-	struct pool **pools;
-	unsigned n_pools;
+	struct pools *pools;
 	struct sockets *sockets;
 	const int *status; /* of the process */
 	sem_t over;

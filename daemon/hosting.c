@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "config.h"
+#include "kernel/away.h"
 #include "kernel/claim.h"
 #include "kernel/gate.h"
 #include "kernel/kin.h"
@@ -14,11 +15,14 @@
 #include "net/conn.h"
 #include "net/mailslot.h"
 #include "ordering.h"
+#include "pools.h"
 
 void
-hosting_init(struct hosting *h, struct loop *loops, unsigned n_loops)
+hosting_init(struct hosting *h, struct loop *loops, unsigned n_loops,
+	struct pools *pools)
 {
-	*h = (struct hosting){.loops = loops, .n_loops = n_loops};
+	*h = (struct hosting){
+		.loops = loops, .n_loops = n_loops, .pools = pools};
 }
 
 static void
@@ -154,15 +158,31 @@ plan_update(struct transition *t, const struct hosted *old, size_t item)
 	return name_add(&t->diff.changed, &t->diff.n_changed, new->spec->name);
 }
 
+static const char *
+executor_of(const struct session_spec *spec)
+{
+	return spec->executor ? spec->executor : "loop";
+}
+
 static int
 plan_both(struct transition *t, const struct hosted *old, size_t item)
 {
-	if (old->spec->digest != t->items[item].spec->digest || !old->id)
+	struct hosted *new = &t->items[item];
+
+	if (old->spec->digest != new->spec->digest || !old->id)
 		return plan_update(t, old, item);
-	t->items[item].id = old->id;
-	t->items[item].home = old->home;
-	t->diff.n_unchanged++;
-	return 0;
+	new->id = old->id;
+	new->home = old->home;
+	if (strcmp(executor_of(old->spec), executor_of(new->spec)) == 0) {
+		t->diff.n_unchanged++;
+		return 0;
+	}
+	change_add(t, (struct change){.kind = CHANGE_EXECUTOR,
+			      .home = old->home,
+			      .id = old->id,
+			      .spec = new->spec,
+			      .item = item});
+	return name_add(&t->diff.changed, &t->diff.n_changed, new->spec->name);
 }
 
 static int
@@ -294,7 +314,8 @@ transition_release(struct round *round, struct loop *l)
 	for (size_t i = 0; i < t->n_changes; i++) {
 		const struct change *c = &t->changes[i];
 
-		if (c->home != l->sched.index || c->kind == CHANGE_ADD)
+		if (c->home != l->sched.index || c->kind == CHANGE_ADD ||
+			c->kind == CHANGE_EXECUTOR)
 			continue;
 		s = session_find(l->sched.kernel, c->id);
 		if (!s)
@@ -352,7 +373,7 @@ establish(struct transition *t, struct loop *l, enum step step)
 		const struct change *c = &t->changes[i];
 
 		if (c->home != l->sched.index || c->kind == CHANGE_REMOVE ||
-			step_of(c->spec) != step)
+			c->kind == CHANGE_EXECUTOR || step_of(c->spec) != step)
 			continue;
 		s = c->kind == CHANGE_UPDATE
 			    ? session_find(l->sched.kernel, c->id)
@@ -380,12 +401,36 @@ transition_establish(struct round *round, struct loop *l)
 		container_of(round, struct transition, round), l, STEP_OWNERS);
 }
 
+/* Those of which nothing but the executor changes, and what has a pool that is
+ * gone: they go on elsewhere. */
+static void
+move(struct transition *t, struct loop *l)
+{
+	for (size_t i = 0; i < t->n_changes; i++) {
+		const struct change *c = &t->changes[i];
+		struct session *s = session_find(l->sched.kernel, c->id);
+
+		if (c->home != l->sched.index || c->kind != CHANGE_EXECUTOR ||
+			!s)
+			continue;
+		log_info("session.moved", "session=\"%s\" executor=\"%s\"",
+			c->spec->name, executor_of(c->spec));
+		if (away_reconfigure(s, c->spec->executor))
+			log_err("session.not-moved",
+				"session=\"%s\" reason=\"out of memory\"",
+				c->spec->name);
+	}
+	pools_move(l);
+}
+
 static void
 transition_complete(struct round *round, struct loop *l)
 {
+	struct transition *t = container_of(round, struct transition, round);
+
 	delays_zones_changed(&l->sched);
-	establish(
-		container_of(round, struct transition, round), l, STEP_OTHERS);
+	establish(t, l, STEP_OTHERS);
+	move(t, l);
 }
 
 static void
@@ -399,6 +444,7 @@ transition_settled(struct round *round)
 	h->n = t->n;
 	t->items = NULL;
 	t->n = 0;
+	pools_settle(h->pools);
 	t->done(t, t->arg);
 }
 
@@ -433,6 +479,7 @@ transition_guard(struct round *round, struct loop *l)
 {
 	struct transition *t = container_of(round, struct transition, round);
 
+	l->busy_ns = t->config->busy_us * NS_PER_US;
 	if (l->net)
 		net_set_policy(l->net, t->config->policy);
 	if (l->sched.index == 0 && t->config->user_limits)
@@ -454,6 +501,7 @@ transition_run(struct transition *t,
 {
 	t->done = done;
 	t->arg = arg;
+	pools_change(t->hosting->pools, t->config);
 	zones_flush(&t->hosting->loops[0].sched.kernel->zones);
 	round_start(&t->round, transition_release, transition_released);
 }

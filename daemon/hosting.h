@@ -11,6 +11,7 @@
 #include "verb/daemon_ops.h"
 
 struct config;
+struct pools;
 
 struct hosted {
 	struct session_spec *spec; /* a reference */
@@ -20,13 +21,19 @@ struct hosted {
 
 struct hosting {
 	struct loop *loops;
+	struct pools *pools;
 	unsigned n_loops;
 	unsigned next_home;
 	struct hosted *items; /* by name */
 	size_t n;
 };
 
-enum change_kind { CHANGE_ADD, CHANGE_UPDATE, CHANGE_REMOVE };
+enum change_kind {
+	CHANGE_ADD,
+	CHANGE_UPDATE,
+	CHANGE_EXECUTOR, /* nothing else: it goes on */
+	CHANGE_REMOVE,
+};
 
 struct change {
 	enum change_kind kind;
@@ -52,15 +59,17 @@ struct transition {
 	void *arg;
 };
 
-void hosting_init(struct hosting *h, struct loop *loops, unsigned n_loops);
+void hosting_init(struct hosting *h, struct loop *loops, unsigned n_loops,
+	struct pools *pools);
 void hosting_deinit(struct hosting *h);
 
 /* What to do to host the sessions of @config. -ENOMEM. */
 int transition_make(
 	struct transition **out, struct hosting *h, struct config *config);
-/* Do it: first aliases are let go and sessions removed, then the policy comes
- * into force, then others take them and start. @done is called when the new set
- * is the hosting's; it frees @t. */
+/* Do it, after pools_make(): first aliases are let go and sessions removed,
+ * then the policy comes into force, then others take them and start;
+ * what has nothing but another executor goes on with that. @done is called when
+ * the new set is the hosting's; it frees @t. */
 void transition_run(struct transition *t,
 	void (*done)(struct transition *t, void *arg), void *arg);
 struct transition *transition_free(struct transition *t);

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "eventd/status.h"
 #include "notify.h"
+#include "pools.h"
 
 /* One request, from the asking loop to the main one and back. */
 struct reload {
@@ -148,7 +149,17 @@ reload_apply(struct reload *q)
 	struct reloader *r = q->reloader;
 	struct transition *t;
 
-	if (transition_make(&t, r->hosting, q->config)) {
+	int made = q->preview ? 0 : pools_make(r->hosting->pools, q->config);
+
+	if (made == POOLS_E_MANY) {
+		reload_refuse(q, EVD_STATUS_LIMIT,
+			"so many pools have come and gone that eventd must be "
+			"started again for another; the old configuration "
+			"stays");
+		reload_end(q);
+		return;
+	}
+	if (made || transition_make(&t, r->hosting, q->config)) {
 		reload_refuse(q, EVD_STATUS_NO_MEMORY,
 			"out of memory; the old configuration stays");
 		reload_end(q);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -23,6 +24,12 @@ const char *const pool_type_words[] = {
 
 /* Of an idle thread. Who has taken it from the stack sets WOKEN. */
 enum pool_word { WORD_LOOKS, WORD_SLEEPS, WORD_WOKEN };
+
+static struct pool *
+pool_of(struct executor *x)
+{
+	return container_of(x, struct pool, executor);
+}
 
 /* ---- idle threads, under the lock ---------------------------------- */
 
@@ -80,7 +87,8 @@ pool_rouse_all(struct pool_thread *first)
 static void
 wait_for_word(struct pool_thread *t)
 {
-	uint64_t busy_ns = t->pool->busy_ns;
+	uint64_t busy_ns =
+		atomic_load_explicit(&t->pool->busy_ns, memory_order_relaxed);
 	uint64_t until = busy_ns ? clock_now(&clock_system) + busy_ns : 0;
 	uint32_t looks = WORD_LOOKS;
 
@@ -125,10 +133,15 @@ pool_take(struct pool *p)
 
 /* ---- a thread ------------------------------------------------------ */
 
+/* Under the lock. */
 static bool
 is_over(const struct pool_thread *t)
 {
-	return t->own ? atomic_load(&t->own->ended) : t->pool->stop;
+	const struct pool *p = t->pool;
+
+	if (t->own)
+		return atomic_load(&t->own->ended);
+	return p->stop || p->n_threads > p->n_max;
 }
 
 /* What it runs next; NULL: nothing more, or a loop. */
@@ -147,6 +160,10 @@ next_job(struct pool_thread *t)
 		pthread_mutex_lock(&p->lock);
 	}
 	t->job = NULL;
+	if (!a && !t->leads && !t->own) { /* it ends */
+		p->n_threads--;
+		t->tid = 0;
+	}
 	pthread_mutex_unlock(&p->lock);
 	return a;
 }
@@ -157,6 +174,7 @@ pool_serve(struct pool_thread *t)
 	for (;;) {
 		struct away *a = next_job(t);
 		struct loop *l = TAKE(t->leads);
+		struct executor *x;
 
 		if (!a && l)
 			a = leader_lead(t, l);
@@ -164,9 +182,12 @@ pool_serve(struct pool_thread *t)
 			return;
 		if (!a)
 			continue;
+		x = a->executor;
 		atomic_store_explicit(&t->runs, a, memory_order_relaxed);
 		away_run(a);
 		atomic_store_explicit(&t->runs, NULL, memory_order_relaxed);
+		if (atomic_load_explicit(&x->gone, memory_order_relaxed))
+			pool_settle(pool_of(x));
 	}
 }
 
@@ -176,6 +197,11 @@ thread_main(void *arg)
 	struct pool_thread *t = arg;
 	struct pool *p = t->pool;
 
+	pthread_mutex_lock(&p->lock);
+	t->tid = gettid();
+	if (p->has_cpus) /* they may have changed since */
+		sched_setaffinity(0, sizeof(p->cpus), &p->cpus);
+	pthread_mutex_unlock(&p->lock);
 	if (p->thread_init)
 		p->thread_init();
 	while (atomic_load(&t->word) == WORD_SLEEPS)
@@ -214,23 +240,52 @@ thread_create(struct pool *p, struct pool_thread *t)
 	return thread_create(p, t);
 }
 
+/* Where a thread was that has ended, or a new place; NULL: out of memory. */
+static struct pool_thread *
+find_place(struct pool *p)
+{
+	struct pool_thread *t;
+
+	for (uint32_t i = 0; i < p->n_places; i++) {
+		t = p->threads[i];
+		if (!t->joined && atomic_load(&t->ended))
+			t->joined = !pthread_join(t->thread, NULL);
+		if (t->joined)
+			return t;
+	}
+	if (p->n_places == POOL_THREADS_MAX)
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->joined = true;
+	p->threads[p->n_places++] = t;
+	return t;
+}
+
 /* One more, if there may be: it looks into the queue first of all, or waits to
  * be roused. */
 static struct pool_thread *
 thread_add(struct pool *p, enum pool_word word)
 {
-	struct pool_thread *t = &p->threads[p->n_threads];
+	struct pool_thread *t;
 	int r;
 
-	if (p->n_threads == p->n_max)
+	if (p->n_threads >= p->n_max)
 		return NULL;
-	t->pool = p;
+	t = find_place(p);
+	if (!t)
+		return NULL;
+	*t = (struct pool_thread){.pool = p, .joined = true};
 	atomic_store(&t->word, word);
 	r = thread_create(p, t);
-	if (!r)
+	if (!r) {
+		t->joined = false;
 		p->n_threads++;
-	else if (!p->n_threads)
+		p->n_made++;
+	} else if (!p->n_threads) {
 		log_err("pool.no-thread", "pool=\"%s\" errno=%d", p->name, r);
+	}
 	return r ? NULL : t;
 }
 
@@ -257,12 +312,6 @@ pool_unidle(struct pool *p, struct pool_thread *t)
 }
 
 /* ---- handing out --------------------------------------------------- */
-
-static struct pool *
-pool_of(struct executor *x)
-{
-	return container_of(x, struct pool, executor);
-}
 
 /* Whoever is idle, or soon will be, takes it. */
 static void
@@ -319,14 +368,11 @@ pool_new(const struct pool_init *init)
 	if (!p)
 		return NULL;
 	p->name = strdup(init->name);
-	p->n_max = init->n_threads;
-	p->threads = calloc(p->n_max, sizeof(*p->threads));
-	if (!p->name || !p->threads) {
-		free(p->threads);
-		free(p->name);
+	if (!p->name) {
 		free(p);
 		return NULL;
 	}
+	p->n_max = init->n_threads;
 	p->executor.ops = &pool_ops[init->type];
 	p->executor.name = p->name;
 	p->type = init->type;
@@ -338,6 +384,80 @@ pool_new(const struct pool_init *init)
 	p->thread_deinit = init->thread_deinit;
 	pthread_mutex_init(&p->lock, NULL);
 	return p;
+}
+
+/* Under the lock: all that are idle look again. Loops' own do no more than
+ * that. */
+static void
+rouse_idle(struct pool *p)
+{
+	struct pool_thread *first = NULL, *t;
+
+	while ((t = pop_idle(p))) {
+		t->next = first;
+		first = t;
+	}
+	pool_rouse_all(first);
+}
+
+/* Under the lock: those that run, too. Their new CPUs, or those that the caller
+ * may use. */
+static void
+move_threads(struct pool *p)
+{
+	cpu_set_t any;
+	int r = 0;
+
+	if (!p->has_cpus && sched_getaffinity(0, sizeof(any), &any))
+		return;
+	for (uint32_t i = 0; i < p->n_places; i++)
+		if (p->threads[i]->tid)
+			r |= sched_setaffinity(p->threads[i]->tid,
+				sizeof(cpu_set_t),
+				p->has_cpus ? &p->cpus : &any);
+	if (r)
+		log_warn("pool.cpus", "pool=\"%s\" errno=%d", p->name, errno);
+}
+
+void
+pool_change(struct pool *p, const struct pool_init *init)
+{
+	bool moves;
+
+	pthread_mutex_lock(&p->lock);
+	moves = p->has_cpus != (init->cpus != NULL) ||
+		(init->cpus && !CPU_EQUAL(&p->cpus, init->cpus));
+	p->has_cpus = init->cpus != NULL;
+	if (init->cpus)
+		p->cpus = *init->cpus;
+	if (moves)
+		move_threads(p);
+	p->n_max = init->n_threads;
+	p->stop = false;
+	while (p->n_queued > p->n_threads && thread_add(p, WORD_LOOKS))
+		;
+	rouse_idle(p);
+	pthread_mutex_unlock(&p->lock);
+	atomic_store(&p->busy_ns, init->busy_ns);
+	atomic_store(&p->executor.gone, false);
+}
+
+void
+pool_retire(struct pool *p)
+{
+	atomic_store(&p->executor.gone, true);
+}
+
+void
+pool_settle(struct pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	if (atomic_load(&p->executor.gone) &&
+		!atomic_load(&p->executor.n_sessions) && !p->stop) {
+		p->stop = true;
+		rouse_idle(p);
+	}
+	pthread_mutex_unlock(&p->lock);
 }
 
 void
@@ -355,13 +475,13 @@ pool_tell_stuck(const struct pool_thread *t)
 
 /* Until all have ended, but for no longer than @ms. */
 static void
-await_ends(struct pool *p, uint32_t ms)
+await_ends(struct pool *p, uint32_t n_made, uint32_t ms)
 {
 	uint64_t now = clock_now(&clock_system);
 	uint64_t due = now + ms * NS_PER_MS;
 	uint32_t n;
 
-	while ((n = atomic_load(&p->n_ended)) < p->n_threads && now < due) {
+	while ((n = atomic_load(&p->n_ended)) != n_made && now < due) {
 		word_wait(&p->n_ended, n, due - now);
 		now = clock_now(&clock_system);
 	}
@@ -370,17 +490,17 @@ await_ends(struct pool *p, uint32_t ms)
 unsigned
 pool_stop(struct pool *p, uint32_t ms)
 {
-	struct pool_thread *idle;
 	unsigned n_stuck = 0;
+	uint32_t n_made;
 
 	pthread_mutex_lock(&p->lock);
 	p->stop = true;
-	while ((idle = pop_idle(p)))
-		pool_rouse(idle);
+	n_made = p->n_made;
+	rouse_idle(p);
 	pthread_mutex_unlock(&p->lock);
-	await_ends(p, ms);
-	for (uint32_t i = 0; i < p->n_threads; i++) {
-		struct pool_thread *t = &p->threads[i];
+	await_ends(p, n_made, ms);
+	for (uint32_t i = 0; i < p->n_places; i++) {
+		struct pool_thread *t = p->threads[i];
 
 		if (!t->joined && atomic_load(&t->ended))
 			t->joined = !pthread_join(t->thread, NULL);
@@ -398,7 +518,8 @@ pool_free(struct pool *p)
 	if (!p)
 		return NULL;
 	pthread_mutex_destroy(&p->lock);
-	free(p->threads);
+	for (uint32_t i = 0; i < p->n_places; i++)
+		free(p->threads[i]);
 	free(p->name);
 	free(p);
 	return NULL;

@@ -50,24 +50,27 @@ struct pool_thread {
 	_Atomic uint32_t word; /* enum pool_word */
 	_Atomic bool ended;
 	pthread_t thread;
+	pid_t tid; /* under the pool's lock; 0: it ends, or has not begun */
 	bool joined;
 };
 
 struct pool {
 	struct executor executor; /* first */
 	enum pool_type type;
-	uint32_t n_max;
-	uint64_t busy_ns;
-	bool has_cpus;
-	cpu_set_t cpus;
+	_Atomic uint64_t busy_ns;
 	int (*thread_init)(void);
 	void (*thread_deinit)(void);
 	char *name;
-	_Atomic uint32_t n_ended;    /* threads */
-	struct pool_thread *threads; /* n_max places */
-	pthread_mutex_t lock;        /* of all below */
-	uint32_t n_threads;          /* that were made */
-	struct pool_thread *idle;    /* last in, first out: its cache is warm */
+	_Atomic uint32_t n_ended; /* threads, ever */
+	pthread_mutex_t lock;     /* of all below */
+	uint32_t n_max;           /* threads */
+	bool has_cpus;
+	cpu_set_t cpus;
+	/* The first n_places are or were threads. */
+	struct pool_thread *threads[POOL_THREADS_MAX];
+	uint32_t n_places, n_threads;
+	uint32_t n_made;          /* threads, ever */
+	struct pool_thread *idle; /* last in, first out: its cache is warm */
 	uint32_t n_idle;
 	uint32_t n_guests;        /* leader: threads that are loops' own */
 	struct away *head, *tail; /* in wait for a thread */
@@ -84,6 +87,14 @@ struct pool_state {
 
 /* NULL: out of memory. No thread is made yet. */
 struct pool *pool_new(const struct pool_init *init);
+/* Threads, CPUs and how busily they look from now on; name and type stay. What
+ * was retired may be used again. */
+void pool_change(struct pool *p, const struct pool_init *init);
+/* No session is to get it any more; its threads end once none has it. Before
+ * that those that have it may go on, and are to be moved. */
+void pool_retire(struct pool *p);
+/* Whether a retired one is at its end; to be asked once sessions have left. */
+void pool_settle(struct pool *p);
 /* No more work is to come: threads end when nothing waits. How many have not
  * ended after @ms, which are named in the log: then the pool and the kernel
  * must be left alone. After the loops' threads, or with nothing away. */

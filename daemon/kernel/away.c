@@ -408,6 +408,18 @@ away_configure(struct session *s)
 			session_name(s), loop ? "loop" : name);
 }
 
+int
+away_reconfigure(struct session *s, const char *name)
+{
+	struct away *a = session_away(s);
+
+	if (spec_set_executor(s->spec, name) ||
+		(a && a->spec && spec_set_executor(a->spec, name)))
+		return err_raise(-ENOMEM);
+	away_configure(s);
+	return 0;
+}
+
 void
 away_free(struct session *s)
 {

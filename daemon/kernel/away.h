@@ -26,7 +26,7 @@ struct sched;
 struct executor {
 	const struct executor_ops *ops; /* ops->hand is set */
 	const char *name;
-	uint32_t number;             /* the executor's own meaning */
+	_Atomic bool gone;           /* no session is to get it any more */
 	_Atomic uint32_t n_sessions; /* whose executor it is */
 	_Atomic uint64_t n_runs;     /* pieces of work, ever */
 };
@@ -137,6 +137,8 @@ enum { AWAY_E_KIND = 1 };
 int session_set_executor(struct session *s, struct executor *x);
 /* The same by what its spec says. */
 void away_configure(struct session *s);
+/* Its spec says @name from now on, NULL: nothing. -ENOMEM: as before. */
+int away_reconfigure(struct session *s, const char *name);
 /* The one it has, or is about to have; NULL: its loop. */
 struct executor *session_executor(const struct session *s);
 /* Hand @s out if it has something to do. */

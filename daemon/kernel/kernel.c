@@ -55,13 +55,50 @@ kernel_init(struct kernel *k, const struct kernel_limits *limits,
 	return 0;
 }
 
+static bool
+is_gone(const struct executor *x)
+{
+	return atomic_load_explicit(&x->gone, memory_order_relaxed);
+}
+
+struct executor *
+kernel_executor_at(const struct kernel *k, uint32_t i)
+{
+	uint32_t n = atomic_load(&k->n_executors);
+
+	for (uint32_t at = 0; at < n; at++) {
+		struct executor *x = atomic_load(&k->executors[at]);
+
+		if (!is_gone(x) && !i--)
+			return x;
+	}
+	return NULL;
+}
+
 struct executor *
 kernel_executor(const struct kernel *k, const char *name)
 {
-	for (unsigned i = 0; i < k->n_executors; i++)
-		if (strcmp(k->executors[i]->name, name) == 0)
-			return k->executors[i];
+	uint32_t n = atomic_load(&k->n_executors);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct executor *x = atomic_load(&k->executors[i]);
+
+		if (!is_gone(x) && strcmp(x->name, name) == 0)
+			return x;
+	}
 	return NULL;
+}
+
+int
+kernel_executor_add(struct kernel *k, struct executor *x)
+{
+	uint32_t n = atomic_load(&k->n_executors);
+
+	if (n == KERNEL_EXECUTORS_MAX)
+		return err_raise(-ENOSPC);
+	atomic_store(&k->executors[n], x);
+	atomic_store(&k->n_executors, n + 1);
+	return 0;
 }
 
 void

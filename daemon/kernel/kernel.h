@@ -20,7 +20,8 @@ struct store;
 
 enum {
 	KERNEL_LOOPS_MAX = 64,
-	SESSION_SLOT_BITS = 24, /* 16 million sessions at once */
+	KERNEL_EXECUTORS_MAX = 256, /* that are, and were */
+	SESSION_SLOT_BITS = 24,     /* 16 million sessions at once */
 	SESSION_CHUNK_BITS = 12,
 	SESSION_CHUNKS = 1 << (SESSION_SLOT_BITS - SESSION_CHUNK_BITS),
 };
@@ -70,9 +71,9 @@ struct kernel {
 	_Atomic uint32_t n_unready;
 	struct sched *scheds[KERNEL_LOOPS_MAX];
 	unsigned n_scheds;
-	/* By name; set before any session is made. See away.h. */
-	struct executor **executors;
-	unsigned n_executors;
+	/* See away.h. They come, and stay: one that is gone is marked. */
+	_Atomic(struct executor *) executors[KERNEL_EXECUTORS_MAX];
+	_Atomic uint32_t n_executors;
 	_Atomic uint64_t late_replies;
 	_Atomic bool stopping; /* no new events from outside */
 };
@@ -83,3 +84,8 @@ int kernel_init(struct kernel *k, const struct kernel_limits *limits,
 void kernel_deinit(struct kernel *k); /* after all schedulers */
 /* NULL: none is called so. */
 struct executor *kernel_executor(const struct kernel *k, const char *name);
+/* The @i-th that is not gone, or NULL: there are no more. */
+struct executor *kernel_executor_at(const struct kernel *k, uint32_t i);
+/* One more, which stays for as long as the kernel does; one thread at a time.
+ * -ENOSPC. */
+int kernel_executor_add(struct kernel *k, struct executor *x);

@@ -323,6 +323,18 @@ spec_inherit(struct session_spec *spec, const struct session_spec *from)
 	return spec_copy_mailbox(spec, from);
 }
 
+int
+spec_set_executor(struct session_spec *spec, const char *name)
+{
+	char *copy = NULL;
+
+	if (copy_text(&copy, name))
+		return err_raise(-ENOMEM);
+	free(spec->executor);
+	spec->executor = copy;
+	return 0;
+}
+
 bool
 spec_says(const struct session_spec *spec, enum overflow overflow)
 {

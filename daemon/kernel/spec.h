@@ -67,7 +67,8 @@ struct session_spec {
 	char *path;         /* script or plugin, absolute; NULL for client */
 	struct spec_param *params; /* [Params], in order */
 	size_t n_params;
-	uint64_t digest; /* of everything here and of the script's bytes */
+	/* Of everything here but the executor, and of the script's bytes. */
+	uint64_t digest;
 	uint64_t parent; /* session id of who spawned it; 0 */
 	/* [Schedule] */
 	struct spec_schedule *schedules; /* n_schedules of them */
@@ -102,9 +103,11 @@ struct session_spec {
 	uint32_t collect;    /* it ends when nothing refers to it */
 	char *group;         /* Group=, its supervisor; or NULL */
 	uint32_t on_stall;   /* OnStall=, enum stall_action */
-	char *executor;      /* Executor=; NULL: its loop */
-	int32_t order;       /* Order= within the group, then by name */
-	char **after;        /* After=: n_after files or aliases */
+	/* Executor=; NULL: its loop. Alone of all this it changes while a
+	 * session has the spec, by who holds its home. */
+	char *executor;
+	int32_t order; /* Order= within the group, then by name */
+	char **after;  /* After=: n_after files or aliases */
 	size_t n_after;
 	uint32_t mode; /* Mode=, enum bind_mode; of Kind=client */
 	/* What a failure of this one does to its siblings; of a group: what
@@ -154,6 +157,8 @@ int spec_set_overflow(struct session_spec *spec, const char *text);
 /* Restarts, limits and the mailbox of @spec are as those of @from: 0 or
  * -ENOMEM. */
 int spec_inherit(struct session_spec *spec, const struct session_spec *from);
+/* -ENOMEM: as before. */
+int spec_set_executor(struct session_spec *spec, const char *name);
 /* Copy all that is said of the mailbox: 0 or -ENOMEM. */
 int spec_copy_mailbox(
 	struct session_spec *spec, const struct session_spec *from);

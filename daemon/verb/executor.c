@@ -13,10 +13,12 @@ static void
 list_executors(const struct kernel *k, char text[EXECUTORS_TEXT])
 {
 	size_t n = (size_t)snprintf(text, EXECUTORS_TEXT, "loop");
+	struct executor *x;
 
-	for (unsigned i = 0; i < k->n_executors && n < EXECUTORS_TEXT; i++)
-		n += (size_t)snprintf(text + n, EXECUTORS_TEXT - n, ", %s",
-			k->executors[i]->name);
+	for (uint32_t i = 0;
+		n < EXECUTORS_TEXT && (x = kernel_executor_at(k, i)); i++)
+		n += (size_t)snprintf(
+			text + n, EXECUTORS_TEXT - n, ", %s", x->name);
 }
 
 static void

@@ -470,9 +470,10 @@ make_pools(struct gather *g, Eventd__V1__DaemonInfo *d)
 {
 	const struct kernel *k = g->home->kernel;
 
-	d->pool = gather_alloc(g, (k->n_executors + 1) * sizeof(d->pool[0]));
-	for (unsigned i = 0; d->pool && i < k->n_executors; i++) {
-		struct executor *x = k->executors[i];
+	struct executor *x;
+
+	d->pool = gather_alloc(g, KERNEL_EXECUTORS_MAX * sizeof(d->pool[0]));
+	for (uint32_t i = 0; d->pool && (x = kernel_executor_at(k, i)); i++) {
 		Eventd__V1__PoolInfo *out;
 
 		if (!atomic_load(&x->n_sessions) && !atomic_load(&x->n_runs))

@@ -8,9 +8,10 @@
  *               lead and serves the connection itself
  *   loop        one epoll loop
  *
- * With `frames` they speak eventd's protocol and do no more than that: hello and
- * call are taken apart, welcome and reply are put together, by the codecs of the
- * daemon, and it is the client who closes. What that costs is the protocol's. */
+ * With `frames` they speak eventd's protocol and do no more than that: hello
+ * and call are taken apart, welcome and reply put together, by the daemon's
+ * codecs, and it is the client who closes. What that costs is the protocol's.
+ */
 #include "models.h"
 
 #include <errno.h>

@@ -372,6 +372,138 @@ test_a_handler_that_blocks_holds_up_only_its_session(void **state)
 	}
 }
 
+/* ---- changing pools ------------------------------------------------ */
+
+struct resize {
+	struct sched_task task;
+	struct crowd *crowd;
+	enum pool_type type;
+	unsigned n;
+	uint64_t rng;
+};
+
+static void
+resize(struct sched *s, struct sched_task *task)
+{
+	struct resize *r = container_of(task, struct resize, task);
+	cpu_set_t first;
+	uint32_t which;
+
+	CPU_ZERO(&first);
+	CPU_SET(0, &first);
+	r->rng = r->rng * 6364136223846793005u + 1442695040888963407u;
+	which = (uint32_t)(r->rng >> 33);
+	pool_change(r->crowd->pools[r->type],
+		&(struct pool_init){
+			.n_threads = 1 + which % THREADS,
+			.busy_ns = which & 8 ? 20000 : 0,
+			.cpus = which & 16 ? &first : NULL,
+		});
+	if (++r->n < CHANGES)
+		sched_run_on(s, s, task);
+	else
+		rig_done(r->crowd->rig);
+}
+
+static void
+test_pools_change_while_all_goes_on(void **state)
+{
+	(void)state;
+	for (int type = 0; type < POOLS; type++) {
+		struct rig *rig = rig_new(4);
+		struct crowd *c = crowd_new(rig);
+		struct resize r = {.crowd = c,
+			.type = (enum pool_type)type,
+			.rng = 5,
+			.task.run = resize};
+
+		for (size_t i = 0; i < CROWD; i++)
+			assert_int_equal(
+				session_set_executor(c->actors[i].session,
+					&c->pools[type]->executor),
+				0);
+		rig_start(rig);
+		sched_inject(&rig->loops[0]->sched, &r.task);
+		rig_await(rig, 1);
+		crowd_end(c);
+		crowd_free(c);
+	}
+}
+
+struct moving {
+	struct sched_task task;
+	struct blocked *b;
+	struct executor *to;
+};
+
+static void
+move(struct sched *s, struct sched_task *task)
+{
+	struct moving *m = container_of(task, struct moving, task);
+
+	(void)s;
+	if (session_set_executor(m->b->stuck.session, m->to))
+		abort();
+	post(&m->b->stuck, &m->b->stuck, 3);
+	rig_done(m->b->rig);
+}
+
+static void
+move_to(struct blocked *b, struct executor *to)
+{
+	struct moving m = {.task.run = move, .b = b, .to = to};
+
+	sched_inject(&b->rig->loops[0]->sched, &m.task);
+	rig_await(b->rig, 1);
+}
+
+static void
+await_threads(struct pool *p, uint32_t n)
+{
+	struct pool_state state;
+	uint64_t due =
+		clock_now(&clock_system) + (uint64_t)PATIENCE_S * NS_PER_S;
+
+	do {
+		assert_true(clock_now(&clock_system) < due);
+		sched_yield();
+		pool_look(p, &state);
+	} while (state.n_threads != n);
+}
+
+static void
+test_a_retired_pool_ends_with_its_last_session(void **state)
+{
+	struct pool *p = pool_of_type(POOL_WORKER, 2);
+	struct rig *rig = rig_new(1);
+	struct pool_state look;
+	struct blocked b;
+
+	(void)state;
+	blocked_begin(&b, rig, p);
+	pool_retire(p);
+	pool_settle(p);
+	move_to(&b, NULL); /* once it is back */
+	pool_look(p, &look);
+	assert_true(look.n_threads > 0);
+	sem_post(&b.leave);
+	sem_take(&b.entered); /* its second, on the loop */
+	await_threads(p, 0);
+	sem_post(&b.leave);
+	sem_take(&b.entered); /* what move() posted */
+	sem_post(&b.leave);
+	pool_change(p, &(struct pool_init){.n_threads = 1});
+	assert_false(atomic_load(&p->executor.gone));
+	move_to(&b, &p->executor);
+	sem_take(&b.entered);
+	await_threads(p, 1);
+	sem_post(&b.leave);
+	rig_stop(rig);
+	assert_int_equal(pool_stop(p, PATIENCE_S * 1000), 0);
+	rig_free(rig);
+	pool_free(p);
+}
+
 /* CPUAffinity= of a machine that was larger. */
 static void
 test_a_pool_without_its_cpus_uses_any(void **state)
@@ -425,6 +557,9 @@ main(void)
 			test_a_threadpool_passes_all_once_and_in_order),
 		cmocka_unit_test(test_leaders_pass_all_once_and_in_order),
 		cmocka_unit_test(test_executors_change_while_all_goes_on),
+		cmocka_unit_test(test_pools_change_while_all_goes_on),
+		cmocka_unit_test(
+			test_a_retired_pool_ends_with_its_last_session),
 		cmocka_unit_test(
 			test_a_handler_that_blocks_holds_up_only_its_session),
 		cmocka_unit_test(test_a_pool_without_its_cpus_uses_any),

@@ -32,7 +32,6 @@ static const struct executor_ops shared = {
 struct far {
 	struct rig *rig;
 	struct pool *pool;
-	struct executor *table[1];
 };
 
 /* The test's thread holds the scheduler but while it waits. */
@@ -53,9 +52,8 @@ setup(void **state)
 		.thread_init = kind_thread_init,
 		.thread_deinit = kind_thread_deinit});
 	assert_non_null(far->pool);
-	far->table[0] = &far->pool->executor;
-	far->rig->k.executors = far->table;
-	far->rig->k.n_executors = 1;
+	assert_int_equal(
+		kernel_executor_add(&far->rig->k, &far->pool->executor), 0);
 	pthread_mutex_lock(&baton);
 	sched_turn(&far->rig->s);
 	*state = far;
