@@ -120,7 +120,7 @@ struct option_spec {
 };
 
 enum {
-	VERB_MAX_OPTIONS = 24,
+	VERB_MAX_OPTIONS = 32,
 };
 
 struct verb {
