@@ -228,9 +228,14 @@ config_free(struct config *c)
 static bool
 key_is_live(const struct config_key *key)
 {
-	return strcmp(key->name, "StopTimeout") == 0 ||
-	       strcmp(key->name, "BusyPoll") == 0 ||
-	       strcmp(key->name, "SessionsDirectory") == 0;
+	static const char *const live[] = {"BusyPoll", "HelloTimeout",
+		"MaxConnections", "MaxMemfd", "SessionsDirectory",
+		"StopTimeout"};
+
+	for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
+		if (strcmp(key->name, live[i]) == 0)
+			return true;
+	return false;
 }
 
 static bool

@@ -480,8 +480,15 @@ transition_guard(struct round *round, struct loop *l)
 	struct transition *t = container_of(round, struct transition, round);
 
 	l->busy_ns = t->config->busy_us * NS_PER_US;
-	if (l->net)
+	if (l->net) {
 		net_set_policy(l->net, t->config->policy);
+		net_set_limits(l->net,
+			&(struct net_limits){
+				.max_connections = t->config->max_connections,
+				.hello_timeout_ms = t->config->hello_timeout_ms,
+				.max_memfd = t->config->max_memfd,
+			});
+	}
 	if (l->sched.index == 0 && t->config->user_limits)
 		users_set_limits(
 			&l->sched.kernel->users, TAKE(t->config->user_limits));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "net/binding.h"
 #include "net/conn.h"
 
 /* ---- who it is ----------------------------------------------------------- */
@@ -131,6 +132,7 @@ net_set_policy(struct net *net, struct policy *policy)
 		}
 		rights_unref(c->peer.rights);
 		c->peer.rights = rights;
+		bindings_review(c);
 	}
 	rights_cache_prune(&net->rights);
 }

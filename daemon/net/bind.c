@@ -204,7 +204,8 @@ bind_own(struct conn *c, uint64_t number, const struct consumer_init *wish,
 		queue_use(b->session, spec);
 	spec_unref(spec);
 	if (!b || !b->session) {
-		free(b);
+		if (b)
+			binding_free(b);
 		snprintf(text, size,
 			"out of memory, or MaxSessions= is reached");
 		return EVD_STATUS_LIMIT;

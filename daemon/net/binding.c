@@ -216,6 +216,12 @@ binding_new(struct conn *c, uint64_t number, const struct consumer_init *wish)
 
 	if (!b)
 		return NULL;
+	b->alias = strdup(wish->alias);
+	if (!b->alias) {
+		free(b);
+		return NULL;
+	}
+	b->right = wish->mode == BIND_MONITOR ? RIGHT_SEE : RIGHT_BIND;
 	b->conn = c;
 	b->number = number;
 	b->lease.max_events = wish->max_events;
@@ -247,6 +253,7 @@ binding_free(struct binding *b)
 		copy_drop(s, m);
 	msg_free(&s->pool, b->farewell);
 	lease_deinit(&b->lease);
+	free(b->alias);
 	free(b);
 }
 
@@ -312,6 +319,8 @@ explain_dismissal(int status, uint64_t by, char *text, size_t size)
 	else if (status == EVD_STATUS_FULL)
 		snprintf(text, size,
 			"its mailbox was full: it reads too slowly");
+	else if (status == EVD_STATUS_DENIED)
+		snprintf(text, size, "the rules do not allow it any more");
 	else if (status == EVD_STATUS_TAKEN)
 		snprintf(text, size, "Mode= of the session has changed");
 	else
@@ -537,6 +546,23 @@ bindings_wake(struct conn *c)
 		pending_write(c->bindings[i]);
 		if (t)
 			session_wake(t);
+	}
+}
+
+void
+bindings_review(struct conn *c)
+{
+	for (uint32_t i = c->n_bindings; i--;) {
+		struct binding *b = c->bindings[i];
+
+		if (rights_may(c->peer.rights, b->right, b->alias, NULL))
+			continue;
+		log_info("binding.revoked",
+			"conn=%" PRIu64 " uid=%u alias=%s right=%s",
+			session_id(c->session), (unsigned)c->peer.uid, b->alias,
+			right_words[b->right]);
+		binding_leave(b, false);
+		binding_dismissed(c, b, EVD_STATUS_DENIED, 0);
 	}
 }
 

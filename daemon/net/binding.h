@@ -31,6 +31,8 @@ struct binding {
 	struct session *session; /* its own, also that of a subscriber; NULL: it
 				  * consumes a mailslot */
 	uint64_t number;         /* the client's own */
+	char *alias;             /* that it has bound, or waits for */
+	uint8_t right;           /* enum right, which it needs for that */
 	uint64_t request;        /* waits in line: its bind; 0: it does not */
 	struct lease lease;      /* a mailslot has what is held at its home */
 	/* of one that consumes a mailslot or subscribes to it: */
@@ -52,6 +54,8 @@ void bindings_wake(struct conn *c);
 /* The connection ends: stop their sessions, leave the mailslots, answer the
  * calls left over. */
 void bindings_drop(struct conn *c);
+/* Its rights have changed: what it may not have bound any more goes. */
+void bindings_review(struct conn *c);
 /* The connection whose own session @s of kind "client" is, else NULL. */
 struct conn *binding_peer(struct session *s);
 

@@ -87,6 +87,17 @@ arm_hello_timer(struct net *net)
 		due > now ? (due - now) / NS_PER_MS + 1 : 0, 0);
 }
 
+void
+net_set_limits(struct net *net, const struct net_limits *limits)
+{
+	struct server *server = net->server;
+
+	atomic_store(&server->max_connections, limits->max_connections);
+	atomic_store(&server->hello_timeout_ms, limits->hello_timeout_ms);
+	atomic_store(&server->max_memfd, limits->max_memfd);
+	arm_hello_timer(net);
+}
+
 static void
 net_on_hello_timer(uv_timer_t *timer)
 {

@@ -29,17 +29,17 @@
 #include "verb/verb.h"
 
 /* What the connections of all loops share. Set before the first is accepted,
- * fixed from then on but for the counts. */
+ * fixed from then on but for the counts and what net_set_limits() changes. */
 struct server {
 	struct peer_shared shared;
 	uint32_t window_posts; /* unacknowledged posts of a connection */
 	uint64_t window_bytes;
-	uint32_t max_connections;
+	_Atomic uint32_t max_connections;
 	uint32_t max_calls; /* outstanding, of a connection */
-	uint32_t hello_timeout_ms;
-	uint32_t max_memfd;        /* bytes; 0: none are taken */
-	_Atomic uint32_t n_memfds; /* in the daemon */
-	struct policy *policy;     /* at the start; see net_set_policy() */
+	_Atomic uint32_t hello_timeout_ms;
+	_Atomic uint32_t max_memfd; /* bytes; 0: none are taken */
+	_Atomic uint32_t n_memfds;  /* in the daemon */
+	struct policy *policy;      /* at the start; see net_set_policy() */
 };
 /* Defaults for all but shared. */
 void server_init(struct server *server);
@@ -62,6 +62,12 @@ int net_init(struct net *net, struct loop *l, struct server *server);
 void net_deinit(struct net *net); /* its handles close in later turns */
 /* @policy is in force from now on, for every connection. The loop's thread. */
 void net_set_policy(struct net *net, struct policy *policy);
+/* What may change while the daemon runs: counts from now on, for those that
+ * have not said hello as well. Each loop's thread. */
+struct net_limits {
+	uint32_t max_connections, hello_timeout_ms, max_memfd;
+};
+void net_set_limits(struct net *net, const struct net_limits *limits);
 
 enum conn_state {
 	CONN_GREETING, /* hello has not come */

@@ -219,6 +219,48 @@ class Access(ctl.TestCase):
             self.assertEqual(c.post_ref(ref, "hello"), 0)
 
     @ROOT
+    def test_what_may_not_be_bound_any_more_goes_with_notice(self):
+        self.daemon.session("box", "Alias=box", "Kind=client")
+        self.daemon.session("crowd", "Alias=crowd", "Kind=client",
+                            "Mode=fanout")
+        self.access("[Access *]", f"Bind=uid:{BOB} uid:{ALICE}")
+        self.start("--loops", "2")
+        bob, alice = (self.daemon.client_as(u) for u in (BOB, ALICE))
+        for number, (alias, *more) in enumerate((
+                ("mine",), ("box",), ("crowd", (11, 2)), ("kept",)), 1):
+            bound = bob.request("bind", (1, alias), (2, number), *more)
+            self.assertEqual(first(bound, 2), 0, bound)
+        self.access("[Access kept]", f"Bind=uid:{BOB}",
+                    "[Access *]", f"Bind=uid:{ALICE}")
+        self.ctl("reload")
+        bob.until(lambda: len(bob.notices) >= 3)
+        gone = [fields(first(n, 1, b"")) for n in bob.notices]
+        self.assertEqual({(first(g, 1), first(g, 2)) for g in gone},
+                         {(1, DENIED), (2, DENIED), (3, DENIED)})
+        # others have them at once
+        for number, alias in enumerate(("mine", "box"), 1):
+            bound = alice.request("bind", (1, alias), (2, number))
+            self.assertEqual(first(bound, 2), 0, bound)
+        self.assertEqual(alice.post("kept", "e"), 0)
+        bob.until(lambda: bob.deliveries)
+        self.assertEqual(bob.deliveries[0][1][0], 4)
+
+    def test_limits_of_strangers_are_live(self):
+        self.daemon.configure("HelloTimeout=1h")
+        self.start()
+        stranger = self.daemon.client(hello=False)
+        self.daemon.configure("HelloTimeout=50ms", "MaxConnections=1")
+        self.daemon.hangup()
+        stranger.drain()
+        self.assertEqual([e[0] for e in stranger.errors], [16])
+        first_one = self.daemon.client()
+        other = self.daemon.client(hello=False)
+        other.drain()
+        self.assertEqual([e[0] for e in other.errors], [11])
+        self.assertEqual(first_one.post("nobody", "e"), 5)
+        self.assertNotIn("needs-restart", self.daemon.text())
+
+    @ROOT
     def test_a_failed_reload_opens_nothing(self):
         self.session("greet", "[Access]", f"Post=uid:{ALICE}")
         self.access()
