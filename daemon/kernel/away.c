@@ -93,7 +93,7 @@ take_event(struct sched *sched, struct session *s)
 		sched->counters.leased++;
 		a->m = m;
 		a->what = AWAY_EVENT;
-		a->retries = s->retries;
+		a->retries = s->before & BEFORE_RETRIES;
 		return true;
 	}
 	return false;
@@ -201,7 +201,7 @@ settle(struct sched *sched, struct session *s, struct away *a,
 		sched->counters.leased--;
 		session_conclude(sched, s, m, result);
 		if (a->retries && s->begun)
-			s->retries = false;
+			s->before &= (uint8_t)~BEFORE_RETRIES;
 		break;
 	case AWAY_NOTICE:
 		session_conclude_notice(sched, s, m, result);

@@ -354,7 +354,7 @@ sched_reply_arrived(struct sched *s, struct msg *m)
 		msg_free(&s->pool, m);
 		return;
 	}
-	msg_ring_push(&t->control, m);
+	session_call_in(t, &t->control, m);
 	sched_enqueue(s, t);
 }
 

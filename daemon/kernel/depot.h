@@ -47,6 +47,8 @@ depot_class(size_t size)
 	static const uint8_t large[16] = {
 		7, 7, 8, 9, 10, 11, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14};
 
+	if (size <= 96)
+		return 0;
 	if (size <= sizeof(small) * 32)
 		return small[(size - 1) / 32];
 	if (size > DEPOT_BLOCK_MAX)

@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "kernel/away.h"
+#include "kernel/slots.h"
 
 const struct kernel_limits kernel_limits_default = {
 	.max_sessions = 1 << 20,
@@ -32,11 +33,9 @@ kernel_init(struct kernel *k, const struct kernel_limits *limits,
 	memset(k, 0, sizeof(*k));
 	k->limits = *limits;
 	k->clock = clock;
-	k->sessions.chunks =
-		calloc(SESSION_CHUNKS, sizeof(*k->sessions.chunks));
-	if (!k->sessions.chunks)
-		return err_raise(-ENOMEM);
-	pthread_mutex_init(&k->sessions.lock, NULL);
+	r = slots_init(&k->sessions, limits->max_sessions);
+	if (r)
+		return err_fold(r);
 	zones_init(&k->zones);
 	epoch_init(&k->epoch);
 	depot_init(&k->depot);
@@ -49,7 +48,7 @@ kernel_init(struct kernel *k, const struct kernel_limits *limits,
 		depot_deinit(&k->depot);
 		epoch_deinit(&k->epoch);
 		zones_deinit(&k->zones);
-		free(k->sessions.chunks);
+		slots_deinit(&k->sessions);
 		return err_fold(r);
 	}
 	return 0;
@@ -108,14 +107,6 @@ kernel_deinit(struct kernel *k)
 	users_deinit(&k->users);
 	depot_deinit(&k->depot);
 	epoch_deinit(&k->epoch);
-	for (size_t i = 0; i < SESSION_CHUNKS; i++) {
-		struct session *chunk = atomic_load(&k->sessions.chunks[i]);
-
-		if (!chunk)
-			break;
-		free(chunk);
-	}
-	free(k->sessions.chunks);
+	slots_deinit(&k->sessions);
 	zones_deinit(&k->zones);
-	pthread_mutex_destroy(&k->sessions.lock);
 }

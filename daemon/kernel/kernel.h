@@ -22,15 +22,16 @@ enum {
 	KERNEL_LOOPS_MAX = 64,
 	KERNEL_EXECUTORS_MAX = 256, /* that are, and were */
 	SESSION_SLOT_BITS = 24,     /* 16 million sessions at once */
-	SESSION_CHUNK_BITS = 12,
-	SESSION_CHUNKS = 1 << (SESSION_SLOT_BITS - SESSION_CHUNK_BITS),
 };
 
 /* Sessions by id. An id is a slot and, above it, how often that slot has been
- * used: looked up with two loads, never used again. */
+ * used: looked up with one load, never used again. The table has room for all
+ * that there may be from the start: the system gives it memory as slots come
+ * into use. */
 struct sessions {
-	pthread_mutex_t lock; /* of all but reading chunks */
-	_Atomic(struct session *) *chunks;
+	struct session *all; /* n_max + 1; slot 0 is nobody's */
+	uint32_t n_max;
+	pthread_mutex_t lock; /* of what follows */
 	struct session *free;
 	_Atomic uint32_t n_slots;
 	_Atomic uint32_t n; /* sessions that exist */

@@ -376,13 +376,14 @@ life_put_back(struct session *s, struct msg *m, bool crashed)
 {
 	uint32_t most = s->spec ? s->spec->max_attempts : 0;
 
-	s->retries = false;
+	s->before &= (uint8_t)~BEFORE_RETRIES;
 	if (most < 2 || (crashed && m->attempt + 1u >= most))
 		return false;
 	if (crashed)
 		m->attempt++;
 	history_returned(home_of(s), s, m, 0, life_crash_text(s));
-	s->retries = m->attempt > 0;
+	if (m->attempt)
+		s->before |= BEFORE_RETRIES;
 	mailbox_unpop(&s->box, m);
 	home_of(s)->queued++;
 	return true;
@@ -656,7 +657,8 @@ session_fail(struct session *s, const char *format, ...)
 		return;
 	}
 	again = s->life == SESSION_UP &&
-		(s->retries || (s->current && s->current->attempt));
+		((s->before & BEFORE_RETRIES) ||
+			(s->current && s->current->attempt));
 	s->exit = EXIT_FAILED;
 	va_start(args, format);
 	life_set_reason(s, reason_new(format, args));

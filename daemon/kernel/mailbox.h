@@ -95,18 +95,23 @@ mailbox_is_rare(const struct mailbox *box)
 {
 	return box->rare != NULL;
 }
+/* Of one that has some. */
+static inline struct msg *
+mailbox_take_first(struct mailbox *box)
+{
+	struct msg *m = box->admitted.head;
+
+	box->admitted.head = msg_next(m);
+	__builtin_prefetch(msg_next(m));
+	box->n--;
+	box->size -= msg_charge(m);
+	return m;
+}
 /* mailbox_pop() but for mailbox_left(), which the caller sees to. */
 static inline struct msg *
 mailbox_take(struct mailbox *box)
 {
-	struct msg *m = msg_queue_pop(&box->admitted);
-
-	if (!m)
-		return NULL;
-	__builtin_prefetch(box->admitted.head);
-	box->n--;
-	box->size -= msg_charge(m);
-	return m;
+	return box->admitted.head ? mailbox_take_first(box) : NULL;
 }
 /* The first admitted event, or NULL. */
 static inline struct msg *

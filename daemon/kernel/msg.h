@@ -72,13 +72,19 @@ struct msg {
 	const char *event;     /* NUL-terminated */
 	uint32_t size;         /* payload bytes */
 	uint32_t headers_size; /* encoded headers, behind the payload */
-	uint16_t handler; /* index into the target kind's handlers + 1, or 0;
-			   * MSG_NOTE: what it says, the kinds' own meaning */
-	uint16_t flags;   /* enum msg_flag */
-	uint8_t op;       /* enum msg_op */
-	uint8_t event_size;
-	uint8_t attempt;
-	uint8_t pool_class;
+	union {
+		struct {
+			/* Index into the target kind's handlers + 1, or 0;
+			 * MSG_NOTE: what it says, the kinds' own meaning. */
+			uint16_t handler;
+			uint16_t flags; /* enum msg_flag */
+			uint8_t op;     /* enum msg_op */
+			uint8_t event_size;
+			uint8_t attempt;
+			uint8_t pool_class;
+		};
+		uint64_t brief; /* all of these at once */
+	};
 	uint8_t data[]; /* payload, NUL, headers, event name, NUL, extra */
 };
 
@@ -181,9 +187,9 @@ struct msg_extra {
 	struct batch *batch; /* of the journal that has it; NULL: none */
 	uint64_t taken_ns;   /* given to who handles it, monotonic, if it has */
 	struct delay_stored *fired; /* on its way there from this timer */
-	uint32_t status;     /* then: how that went */
-	uint16_t place;      /* in the batch */
-	bool traced;         /* its history is wanted, see history.h */
+	uint32_t status;            /* then: how that went */
+	uint16_t place;             /* in the batch */
+	bool traced;                /* its history is wanted, see history.h */
 	uint8_t key_size;
 	char key[MSG_KEY_MAX]; /* idempotency key, not NUL-terminated */
 };
@@ -286,7 +292,7 @@ enum {
 };
 
 struct msg_pool {
-	struct depot_block *free[MSG_CLASSES];
+	struct depot_block *free[MSG_CLASSES + 1]; /* the last: always NULL */
 	/* How many `free` lacks of a batch; 0 for what came from malloc(),
 	 * which is not kept, and for MSG_CLASS_SHARED. */
 	uint32_t room[MSG_CLASSES + 2];
@@ -317,17 +323,27 @@ msg_class(const struct msg_pool *p, size_t total)
 {
 	return p && !MSG_POOL_BYPASS ? depot_class(total) : MSG_CLASSES;
 }
+/* The block that comes next, NULL: none is at hand; and to take that. */
+static inline struct depot_block *
+msg_pool_next(const struct msg_pool *p, unsigned class)
+{
+	return p ? p->free[class] : NULL;
+}
+static inline struct depot_block *
+msg_pool_pop(struct msg_pool *p, unsigned class, struct depot_block *next)
+{
+	p->free[class] = next->next;
+	p->room[class]++;
+	return next;
+}
 static inline struct depot_block *
 msg_pool_take(struct msg_pool *p, unsigned class, size_t total)
 {
-	struct depot_block *block;
+	struct depot_block *next = msg_pool_next(p, class);
 
-	if (class == MSG_CLASSES || !p->free[class])
-		return msg_pool_rest(p, class, total);
-	block = p->free[class];
-	p->free[class] = block->next;
-	p->room[class]++;
-	return block;
+	return __builtin_expect(next != NULL, 1)
+		       ? msg_pool_pop(p, class, next)
+		       : msg_pool_rest(p, class, total);
 }
 
 /**
@@ -352,13 +368,18 @@ struct msg_init {
 struct msg *msg_new(struct msg_pool *p, const struct msg_init *init);
 /* memcpy() of what is mostly short, in pieces that a reader of words finds in
  * the store buffer. */
+static inline bool
+msg_copy_is_short(size_t size)
+{
+	return size - sizeof(uint64_t) <= sizeof(uint64_t);
+}
 static inline void
 msg_copy(uint8_t *to, const uint8_t *from, size_t size)
 {
 	uint64_t head, tail;
 	uint32_t first, last;
 
-	if (size >= sizeof(head) && size <= 2 * sizeof(head)) {
+	if (msg_copy_is_short(size)) {
 		memcpy(&head, from, sizeof(head));
 		memcpy(&tail, from + size - sizeof(tail), sizeof(tail));
 		memcpy(to, &head, sizeof(head));
@@ -394,38 +415,44 @@ msg_same(const char *a, const char *b, size_t size)
 	memcpy(&b8_last, b + size - sizeof(b8), sizeof(b8));
 	return a8 == b8 && a8_last == b8_last;
 }
-/* The same as msg_new(), plain, without headers, its event static: for the hot
- * path. From @head are id, from, to, event, event_size, handler, flags, and
- * size, which is that of @data. */
-static inline __attribute__((always_inline)) struct msg *
-msg_new_plain(struct msg_pool *p, const struct msg *head, const void *data)
+/* The same as msg_new(), plain and without headers, for the hot path. The
+ * caller sets id, from, to, a static event, and stamp and next with its place
+ * in a queue; all else but the payload is from @brief. */
+static inline size_t
+msg_plain_total(size_t size)
 {
-	size_t total = sizeof(struct msg) + head->size + 1;
-	unsigned class = msg_class(p, total);
-	struct msg *m = FAULT(msg_new)
-				? NULL
-				: (struct msg *)msg_pool_take(p, class, total);
+	return sizeof(struct msg) + size + 1;
+}
+/* In @block, of @class. */
+static inline __attribute__((always_inline)) struct msg *
+msg_lay_plain(struct depot_block *block, unsigned class, uint64_t brief,
+	const void *data, uint32_t size)
+{
+	struct msg *m = (struct msg *)block;
 
-	assert(head->size <= MSG_PAYLOAD_MAX);
-	if (!m)
-		return NULL;
-	*m = (struct msg){
-		.id = head->id,
-		.from = head->from,
-		.to = head->to,
-		.event = head->event,
-		.size = head->size,
-		.handler = head->handler,
-		.flags = head->flags,
-		.event_size = head->event_size,
-		.pool_class = (uint8_t) class,
-	};
-	if (data && head->size)
-		msg_copy(m->data, data, head->size);
-	m->data[head->size] = 0;
+	m->brief = brief;
+	m->pool_class = (uint8_t) class;
+	m->size = size;
+	m->headers_size = 0;
+	if (data && size)
+		msg_copy(m->data, data, size);
+	m->data[size] = 0;
 	return m;
 }
-/* The same with a copy of the event, as its owner may go before the message. */
+static inline struct msg *
+msg_new_plain(
+	struct msg_pool *p, uint64_t brief, const void *data, uint32_t size)
+{
+	size_t total = msg_plain_total(size);
+	unsigned class = msg_class(p, total);
+	struct depot_block *block =
+		FAULT(msg_new) ? NULL : msg_pool_take(p, class, total);
+
+	assert(size <= MSG_PAYLOAD_MAX);
+	return block ? msg_lay_plain(block, class, brief, data, size) : NULL;
+}
+/* A plain one with a copy of the event, as that may go before the message; from
+ * @head all but handler. */
 static inline struct msg *
 msg_new_named(struct msg_pool *p, const struct msg *head, const void *data)
 {
@@ -520,7 +547,7 @@ msg_free_plain(struct msg_pool *p, struct msg *m)
 	struct depot_block *block = (struct depot_block *)m;
 	unsigned c = m->pool_class;
 
-	if (!p->room[c]) {
+	if (__builtin_expect(!p->room[c], 0)) {
 		msg_free_rest(p, m);
 		return;
 	}

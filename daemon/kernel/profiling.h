@@ -43,12 +43,12 @@ struct profiling {
 	const struct profile_ops *ops;   /* NULL: off, and no taps */
 	const struct profile_ops *inner; /* of who measures, NULL: off */
 	struct tap *taps;                /* see tap.h */
-	uint64_t lap;                    /* ticks, when it began */
-	uint64_t blocked;                /* ticks that what runs has not used */
-	bool all;       /* every session, not those asked for */
-	bool tsc;       /* ticks are the CPU's, else nanoseconds */
-	uint32_t n_own; /* sessions asked for */
-	uint32_t own;   /* requests for one before this are void */
-	uint32_t reset; /* figures from before this are void */
+	uint64_t lap;     /* ticks, when it began; 0: nobody measures */
+	uint64_t blocked; /* ticks that what runs has not used */
+	bool all;         /* every session, not those asked for */
+	bool tsc;         /* ticks are the CPU's, else nanoseconds */
+	uint32_t n_own;   /* sessions asked for */
+	uint32_t own;     /* requests for one before this are void */
+	uint32_t reset;   /* figures from before this are void */
 	uint64_t gone_calls, gone_ticks; /* of sessions that are no more */
 };

@@ -459,8 +459,7 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 	}
 	if ((t->box_bits & BOX_DURABLE) && journal_wants(t, m))
 		return journal_deliver(s, t, m);
-	if (s->profile.ops)
-		m->stamp = s->profile.lap;
+	m->stamp = s->profile.lap;
 	if (!mailbox_takes(&t->box, m))
 		return deliver_to_full(s, t, m);
 	take_in(s, t, m);
@@ -582,7 +581,7 @@ sched_control(struct sched *s, struct msg *m)
 		return;
 	}
 	m->op = MSG_EVENT;
-	msg_ring_push(&t->notices, m);
+	session_call_in(t, &t->notices, m);
 	sched_enqueue(s, t);
 }
 
@@ -655,6 +654,7 @@ bool
 sched_turn(struct sched *s)
 {
 	int64_t left = s->kernel->limits.turn_budget;
+	uint32_t n_runs = 0;
 	struct session *t;
 	bool more;
 
@@ -666,9 +666,10 @@ sched_turn(struct sched *s)
 	more = sched_fire_timers(s);
 	while (left > 0 && (t = s->run_head)) {
 		s->run_head = t->next;
-		s->n_runnable--;
+		n_runs++;
 		left -= session_run(s, t);
 	}
+	s->n_runnable -= n_runs;
 	delays_bury(s, &s->delays);
 	sched_publish(s);
 	epoch_quiescent(&s->kernel->epoch, &s->reader);

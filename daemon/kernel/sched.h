@@ -7,6 +7,7 @@
  * The path of one event: sched_post() -> the receiver's mailbox (or the
  * outbox to its home) -> run queue -> sched_turn() -> session_ops.run() ->
  * msg_end(). */
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -292,7 +293,9 @@ sched_id(struct sched *s)
 static inline bool
 sched_takes(const struct sched *s, const struct session *t, uint32_t size)
 {
-	return !s->profile.ops && session_is_calm(t) && !t->box.n_parked &&
+	assert(atomic_load_explicit(&t->home, memory_order_relaxed) == s);
+	(void)s;
+	return session_is_calm(t) && !t->box.n_parked &&
 	       mailbox_has_space(&t->box, size);
 }
 
@@ -302,6 +305,7 @@ sched_put(struct sched *s, struct session *t, struct msg *m)
 {
 	t->box.n++;
 	t->box.size += msg_charge(m);
+	m->stamp = s->profile.lap;
 	msg_queue_push(&t->box.admitted, m);
 	t->accepted++;
 	s->counters.accepted++;

@@ -216,6 +216,24 @@ session_conclude(struct sched *sched, struct session *s, struct msg *m,
 	}
 }
 
+/* @m is more than its payload, or somebody has an eye on the mailbox. */
+__attribute__((noinline)) static void
+run_rare(struct sched *sched, struct session *s, struct msg *m)
+{
+	enum session_result result;
+
+	if (((m->flags & MSG_EXTRA) || mailbox_is_rare(&s->box)) &&
+		(mailbox_left(&s->box, m), aside_end(sched, s, m)))
+		return;
+	result = s->ops->run(s, m);
+	if (sched->profile.ops)
+		sched->profile.ops->ran(sched, s, m, (int)result);
+	if (result == SESSION_LEASED)
+		leased(sched, s, m);
+	else
+		session_conclude(sched, s, m, result);
+}
+
 /* @m has just left the mailbox. */
 static inline void
 run_one(struct sched *sched, struct session *s, struct msg *m)
@@ -223,23 +241,21 @@ run_one(struct sched *sched, struct session *s, struct msg *m)
 	enum session_result result;
 
 	sched->queued--;
-	if (((m->flags & MSG_EXTRA) || mailbox_is_rare(&s->box)) &&
-		(mailbox_left(&s->box, m), aside_end(sched, s, m)))
+	if ((m->flags & (MSG_ACK | MSG_EXTRA | MSG_WIDE)) ||
+		mailbox_is_rare(&s->box)) {
+		run_rare(sched, s, m);
 		return;
+	}
 	result = s->ops->run(s, m);
 	if (sched->profile.ops)
 		sched->profile.ops->ran(sched, s, m, (int)result);
-	if (result == SESSION_LEASED) {
-		leased(sched, s, m);
-	} else if (result != SESSION_DONE) {
+	if (__builtin_expect(result != SESSION_DONE, 0)) {
 		session_conclude(sched, s, m, result);
-	} else if (m->flags & (MSG_ACK | MSG_EXTRA | MSG_WIDE)) {
-		sched_handled(sched, s, m);
-	} else {
-		s->handled++;
-		sched->counters.handled++;
-		msg_free_plain(&sched->pool, m);
+		return;
 	}
+	s->handled++;
+	sched->counters.handled++;
+	msg_free_plain(&sched->pool, m);
 }
 
 /* Events of the control lane are accepted when they have been taken. */
@@ -253,6 +269,7 @@ session_conclude_notice(struct sched *sched, struct session *s, struct msg *m,
 		queue_gap_taken(s);
 	if (result == SESSION_HELD) {
 		msg_ring_unpop(&s->notices, m);
+		s->before |= BEFORE_CALLED;
 		s->run = SESSION_ON_HOLD;
 	} else if (result == SESSION_UNHANDLED) {
 		msg_free(&sched->pool, m);
@@ -316,7 +333,7 @@ run_events(struct sched *sched, struct session *s)
 	struct msg *m;
 
 	/* One at a time: those that come meanwhile may be awaited. */
-	if (s->retries || (s->box_bits & BOX_AWAITS))
+	if ((s->before & BEFORE_RETRIES) || (s->box_bits & BOX_AWAITS))
 		budget = 1;
 	s->run = SESSION_RUNNING;
 	while (n < budget && (m = mailbox_take(&s->box))) {
@@ -385,11 +402,11 @@ run_special(struct sched *sched, struct session *s)
 	if (s->box_bits & BOX_AWAITS)
 		n += await_run(sched, s);
 	if (may_begin(s)) {
-		bool retries = s->retries;
+		bool retries = s->before & BEFORE_RETRIES;
 
 		n += run_events(sched, s);
 		if (retries && s->begun)
-			s->retries = false;
+			s->before &= (uint8_t)~BEFORE_RETRIES;
 	}
 	return n;
 }
@@ -409,6 +426,8 @@ leave_special(struct sched *sched, struct session *s)
 {
 	if (away_is_out(s))
 		return;
+	if (!is_called(s))
+		s->before &= (uint8_t)~BEFORE_CALLED;
 	if (s->box_bits & BOX_ABOVE)
 		queue_fall(sched, s);
 	if (session_journal(s))
@@ -459,7 +478,7 @@ run_calm(struct sched *sched, struct session *s)
 	sched->running = s;
 	s->run = SESSION_RUNNING;
 	do {
-		run_one(sched, s, mailbox_take(&s->box));
+		run_one(sched, s, mailbox_take_first(&s->box));
 		n++;
 		if (s->run != SESSION_RUNNING || !session_is_calm(s))
 			return leave_calm(sched, s, n);

@@ -150,6 +150,12 @@ enum session_box {
 	BOX_APART = BOX_HELD | BOX_OFF, /* the loop does not run its events */
 };
 
+/* What goes before its next event, or is to be done with it. */
+enum session_before {
+	BEFORE_CALLED = 1,  /* there may be something in its control lane */
+	BEFORE_RETRIES = 2, /* none, but that event crashed it before */
+};
+
 struct counters {
 	uint64_t accepted, handled, expired, cancelled, dropped, dead;
 	uint64_t refused; /* never accepted */
@@ -198,7 +204,7 @@ struct session {
 			uint8_t life;     /* enum session_life */
 			uint8_t box_bits; /* enum session_box */
 			bool exiting;     /* when its handler returns */
-			bool retries;     /* its next event crashed it before */
+			uint8_t before;   /* enum session_before */
 		};
 		uint32_t standing; /* session_standing() */
 	};
@@ -365,9 +371,10 @@ size_t session_memory(const struct session *s);
 /* ---- for the kernel's own files -------------------------------------- */
 
 static inline uint32_t
-session_standing(uint8_t life, uint8_t box_bits, bool exiting, bool retries)
+session_standing(
+	uint8_t life, uint8_t box_bits, uint8_t exiting, uint8_t before)
 {
-	const uint8_t bytes[] = {life, box_bits, exiting, retries};
+	const uint8_t bytes[] = {life, box_bits, exiting, before};
 	uint32_t standing;
 
 	memcpy(&standing, bytes, sizeof(standing));
@@ -380,11 +387,17 @@ static inline bool
 session_is_calm(const struct session *s)
 {
 	uint32_t mind =
-		session_standing(0xff, (uint8_t)~BOX_CHOOSY, true, true);
+		session_standing(0xff, (uint8_t)~BOX_CHOOSY, 0xff, 0xff);
 
-	return (s->standing & mind) ==
-		       session_standing(SESSION_UP, 0, false, false) &&
-	       !((uintptr_t)s->control.tail | (uintptr_t)s->notices.tail);
+	return (s->standing & mind) == session_standing(SESSION_UP, 0, 0, 0);
+}
+
+/* @m goes before its events. */
+static inline void
+session_call_in(struct session *s, struct msg_ring *lane, struct msg *m)
+{
+	s->before |= BEFORE_CALLED;
+	msg_ring_push(lane, m);
 }
 
 /* The next turn starts it. */
@@ -408,10 +421,7 @@ void session_enter(struct session *s, enum session_life life);
 
 /* ---- the table ------------------------------------------------------- */
 
-enum {
-	SESSION_SLOT_MASK = (1 << SESSION_SLOT_BITS) - 1,
-	SESSION_CHUNK_MASK = (1 << SESSION_CHUNK_BITS) - 1,
-};
+enum { SESSION_SLOT_MASK = (1 << SESSION_SLOT_BITS) - 1 };
 
 /* Made if need be; NULL: out of memory. */
 struct session_health *session_health(struct session *s);
@@ -438,15 +448,11 @@ session_id(const struct session *s)
 	return atomic_load_explicit(&s->id, memory_order_relaxed);
 }
 
-/* The session in @slot, which has been in use; it may be free now. */
+/* The session in @slot, which may be free; NULL: no such slot. */
 static inline struct session *
 session_at(struct kernel *k, uint32_t slot)
 {
-	struct session *chunk = atomic_load_explicit(
-		&k->sessions.chunks[slot >> SESSION_CHUNK_BITS],
-		memory_order_acquire);
-
-	return chunk ? &chunk[slot & SESSION_CHUNK_MASK] : NULL;
+	return slot <= k->sessions.n_max ? &k->sessions.all[slot] : NULL;
 }
 
 static inline struct session *
@@ -454,8 +460,7 @@ session_find(struct kernel *k, uint64_t id)
 {
 	struct session *s = session_at(k, (uint32_t)id & SESSION_SLOT_MASK);
 
-	if (!s || !id ||
-		atomic_load_explicit(&s->id, memory_order_acquire) != id)
+	if (!s || atomic_load_explicit(&s->id, memory_order_acquire) != id)
 		return NULL;
 	return s;
 }

@@ -1,32 +1,44 @@
 #include "kernel/slots.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/fault.h"
 #include "kernel/sched.h"
+
+int
+slots_init(struct sessions *table, uint32_t n_max)
+{
+	if (n_max > SESSION_SLOT_MASK)
+		n_max = SESSION_SLOT_MASK;
+	table->all = calloc(n_max + 1u, sizeof(*table->all));
+	if (!table->all)
+		return err_raise(-ENOMEM);
+	table->n_max = n_max;
+	/* No id is that of slot 0: 0, too, finds nobody. */
+	atomic_store(&table->all[0].id, UINT64_MAX);
+	pthread_mutex_init(&table->lock, NULL);
+	return 0;
+}
+
+void
+slots_deinit(struct sessions *table)
+{
+	free(table->all);
+	pthread_mutex_destroy(&table->lock);
+}
 
 static struct session *
 slot_new(struct sessions *table)
 {
 	uint32_t slot = table->n_slots + 1;
-	_Atomic(struct session *) *where;
-	struct session *chunk, *s;
+	struct session *s = &table->all[slot];
 
-	if (slot > SESSION_SLOT_MASK)
+	if (slot > table->n_max || FAULT(session_slot))
 		return NULL;
-	where = &table->chunks[slot >> SESSION_CHUNK_BITS];
-	chunk = atomic_load(where);
-	if (!chunk) {
-		chunk = FAULT(session_chunk) ? NULL
-					     : calloc(1u << SESSION_CHUNK_BITS,
-						       sizeof(*chunk));
-		if (!chunk)
-			return NULL;
-		atomic_store_explicit(where, chunk, memory_order_release);
-	}
 	table->n_slots = slot;
-	s = &chunk[slot & SESSION_CHUNK_MASK];
 	s->last_id = slot;
 	return s;
 }

@@ -82,6 +82,8 @@ void
 profiling_set(struct sched *s, const struct profile_ops *ops)
 {
 	s->profile.inner = ops;
+	if (!ops)
+		s->profile.lap = 0;
 	s->profile.ops = s->profile.taps ? &tap_ops : ops;
 }
 

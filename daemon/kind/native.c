@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/fault.h"
 #include "kernel/away.h"
 #include "kernel/notice.h"
@@ -34,6 +35,7 @@ native_new(struct session *s, const struct native_image *image)
 struct native_more *
 native_more(struct native *n)
 {
+	static const struct native_slot nothing_said; /* of no image */
 	struct native_more *more = n->more;
 
 	if (more)
@@ -41,6 +43,7 @@ native_more(struct native *n)
 	more = FAULT(native_more) ? NULL : calloc(1, sizeof(*more));
 	if (!more)
 		return NULL;
+	more->said = &nothing_said;
 	list_init(&more->targets);
 	list_init(&more->calls);
 	list_init(&more->gathers);
@@ -158,25 +161,28 @@ fail_handler(struct session *s, const char *event, uint64_t id, int r)
 		event, id, r, strerror(r < 0 ? -r : r));
 }
 
-static inline __attribute__((always_inline)) enum session_result
-call_plain(struct session *s, struct msg *m, evd_handler_fn fn,
-	const struct evd_message *event)
+/* The handler of the event @m returned @r, or asked for something. */
+__attribute__((noinline)) static enum session_result
+end_oddly(struct native *n, const struct msg *m, int r)
 {
-	struct native *n = s->state;
-	int r;
-
-	n->current = m;
-	r = fn((struct evd_ctx *)n, n->state, event);
-	n->current = NULL;
-	if (!r && !n->after)
-		return SESSION_DONE;
 	if (!r && n->after == NATIVE_STASH) {
 		n->after = 0;
 		return SESSION_STASHED;
 	}
-	r = r ? r : -ENOMEM;
-	fail_handler(s, m->event, m->id, r);
+	fail_handler(n->session, m->event, m->id, r ? r : -ENOMEM);
 	return SESSION_CRASHED;
+}
+
+static inline __attribute__((always_inline)) enum session_result
+call_plain(struct native *n, struct msg *m, evd_handler_fn fn,
+	const struct evd_message *event)
+{
+	int r;
+
+	n->current = m;
+	r = fn((struct evd_ctx *)n, n->state, event);
+	m = TAKE(n->current);
+	return r || n->after ? end_oddly(n, m, r) : SESSION_DONE;
 }
 
 static enum session_result
@@ -189,12 +195,12 @@ call_handler(struct session *s, struct msg *m, evd_handler_fn fn,
 		return SESSION_HELD;
 	if (n->image->waits && native_may_wait(n, fn))
 		return native_task_run(n, m, fn, event, NULL);
-	return call_plain(s, m, fn, event);
+	return call_plain(n, m, fn, event);
 }
 
 /* The handler of an event that is nothing but its payload, for a session that
  * has not become anything else; NULL: look closer. */
-static inline evd_handler_fn
+static inline const struct evd_handler *
 plain_handler(const struct native *n, const struct msg *m)
 {
 	const struct native_image *image = n->image;
@@ -203,7 +209,7 @@ plain_handler(const struct native *n, const struct msg *m)
 	if ((m->flags & ~MSG_ADMITTED) || n->became || i >= image->n_handlers ||
 		image->handlers[i].event != m->event)
 		return NULL;
-	return image->handlers[i].fn;
+	return &image->handlers[i];
 }
 
 /* It is for a handler of its own name alone. */
@@ -313,10 +319,10 @@ __attribute__((no_stack_protector)) static enum session_result
 native_run(struct session *s, struct msg *m)
 {
 	struct native *n = s->state;
-	evd_handler_fn fn = plain_handler(n, m);
+	const struct evd_handler *h = plain_handler(n, m);
 	struct evd_message event;
 
-	if (!fn)
+	if (!h)
 		return run_any(s, m);
 	event = (struct evd_message){
 		.data = m->data,
@@ -325,7 +331,7 @@ native_run(struct session *s, struct msg *m)
 		.id = m->id,
 		.from = m->from,
 	};
-	return call_plain(s, m, fn, &event);
+	return call_plain(n, m, h->fn, &event);
 }
 
 static evd_handler_fn

@@ -44,7 +44,8 @@ enum native_after {
 
 /* What an idle session does not need. */
 struct native_more {
-	const struct native_slot *said; /* handler posted to last by name */
+	const struct native_slot *said; /* handler posted to last by name;
+					 * never NULL */
 	struct native_ref *refs;        /* number handed out - 1 */
 	uint32_t n_refs, max_refs;
 	const struct evd_handler *first; /* evd_ctx_become() */
@@ -173,11 +174,10 @@ native_state(const struct session *s)
 {
 	return s->state;
 }
-/* The running native session @id if it lives on the scheduler of @n. */
+/* The running native session @id if it lives on @here. */
 static inline struct session *
-native_at(struct native *n, uint64_t id)
+native_at(struct sched *here, uint64_t id)
 {
-	struct sched *here = native_sched(n);
 	struct session *s = session_find(here->kernel, id);
 	struct sched *home =
 		s ? atomic_load_explicit(&s->home, memory_order_relaxed) : NULL;

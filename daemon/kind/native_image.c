@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "kernel/msg.h"
 #include "kind/native_check.h"
 
 #ifndef MFD_EXEC
@@ -88,15 +89,18 @@ slot_fill(struct native_image *image, uint16_t index)
 	const char *event = image->plugin->handlers[index - 1].event;
 	size_t size = strlen(event);
 	uint32_t hash = hash_event(event, size), i = hash;
+	struct msg as_if = {
+		.flags = MSG_ADMITTED, .handler = event[0] == '_' ? 0 : index};
 
 	while (image->slots[i & image->mask].index)
 		i++;
+	as_if.event_size = (uint8_t)size;
 	image->slots[i & image->mask] = (struct native_slot){
 		.event = event,
 		.hash = hash,
 		.index = index,
-		.direct = event[0] == '_' ? 0 : index,
 		.size = (uint8_t)size,
+		.brief = as_if.brief,
 		.image = image,
 	};
 }

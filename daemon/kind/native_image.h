@@ -17,9 +17,10 @@ struct native_slot {
 	const char *event;
 	uint32_t hash;
 	uint16_t index; /* of the handler + 1; 0: free */
-	uint16_t
-		direct; /* the same; 0: it has a name that others may not use */
 	uint8_t size;
+	/* Of an accepted message for it; without the handler's index if it has
+	 * a name that others may not use. */
+	uint64_t brief;
 	const struct native_image *image;
 };
 

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/hash.h"
 #include "kernel/sched.h"
 
 enum {
@@ -23,7 +24,9 @@ enum {
 struct figures {
 	struct profile head;
 	struct profile_row *rows; /* room of them, a power of two */
-	struct profile_row *last; /* mostly asked for again */
+	/* Mostly asked for again, with its name in words. */
+	struct profile_row *last;
+	uint64_t last_head, last_tail;
 	uint32_t room, n;
 	uint32_t own, reset; /* see struct profiling */
 };
@@ -190,9 +193,37 @@ is_own(const struct sched *s, const struct figures *p)
 	return p && p->own == s->profile.own + 1;
 }
 
-/* NULL: it is not profiled, or out of memory. */
+/* A name of up to 16 bytes is these two words and its size. */
+static inline uint64_t
+name_tail(const char *event, uint8_t size)
+{
+	return size > 8 ? hash_load(event + size - 8, 8) : 0;
+}
+
+static inline bool
+is_last(const struct figures *p, const char *event, uint8_t size)
+{
+	const struct profile_row *row = p->last;
+
+	return row && row->size == size &&
+	       p->last_head == hash_load(event, size) &&
+	       p->last_tail == name_tail(event, size) &&
+	       (size <= 16 || memcmp(row->event, event, size) == 0);
+}
+
 static struct profile_row *
-row_find(struct sched *s, struct session *t, const char *event, uint8_t size)
+row_keep(struct figures *p, struct profile_row *row)
+{
+	if (row) {
+		p->last_head = hash_load(row->event, row->size);
+		p->last_tail = name_tail(row->event, row->size);
+	}
+	return p->last = row;
+}
+
+/* NULL: it is not profiled, or out of memory. */
+__attribute__((noinline)) static struct profile_row *
+row_look_up(struct sched *s, struct session *t, const char *event, uint8_t size)
 {
 	static const char other[] = "(other)";
 	struct figures *p = figures_of(t);
@@ -208,18 +239,26 @@ row_find(struct sched *s, struct session *t, const char *event, uint8_t size)
 		rows_free(p);
 		p->reset = s->profile.reset;
 	}
-	row = p->last;
-	if (row && row->size == size && memcmp(row->event, event, size) == 0)
-		return row;
 	hash = hash_of(event, size);
 	row = p->room ? row_seek(p, event, size, hash) : NULL;
 	if (row && row->event)
-		return p->last = row;
+		return row_keep(p, row);
 	if (p->n < PROFILE_ROWS_MAX)
-		return p->last = row_add(p, event, size, hash);
+		return row_keep(p, row_add(p, event, size, hash));
 	if (size == sizeof(other) - 1 && memcmp(event, other, size) == 0)
 		return row_add(p, event, size, hash);
-	return row_find(s, t, other, sizeof(other) - 1);
+	return row_look_up(s, t, other, sizeof(other) - 1);
+}
+
+static inline struct profile_row *
+row_find(struct sched *s, struct session *t, const char *event, uint8_t size)
+{
+	struct figures *p = figures_of(t);
+
+	if (p && s->profile.all && p->reset == s->profile.reset &&
+		is_last(p, event, size))
+		return p->last;
+	return row_look_up(s, t, event, size);
 }
 
 /* ---- what the kernel tells --------------------------------------------- */
