@@ -256,6 +256,8 @@ void sched_tell(struct sched *s, uint64_t poster, uint64_t seq, uint32_t size,
 	int status, const char *text);
 /* The poster waits for no more than @level of @m, or goes on waiting. */
 void sched_settle_level(struct sched *s, struct msg *m, enum msg_level level);
+/* What sched_tell() tells from elsewhere; consumes @note. */
+void sched_settled_arrived(struct sched *s, struct msg *note);
 /* A text for people on how an event ended. */
 const char *sched_end_text(int status);
 /* What session_cancel_call() and session_forward() tell; consumes @m. */
