@@ -22,9 +22,12 @@ _Thread_local struct loop *loop_here;
 static void
 loop_wake(struct sched *s)
 {
+	struct loop *l = loop_of(s);
 	uint64_t one = 1;
-	ssize_t n = write(loop_of(s)->on_wake.fd, &one, sizeof(one));
+	ssize_t n;
 
+	atomic_fetch_add_explicit(&l->n_woken, 1, memory_order_relaxed);
+	n = write(l->on_wake.fd, &one, sizeof(one));
 	(void)n; /* full: it is awake already */
 }
 

@@ -54,7 +54,8 @@ struct loop {
 	struct pool_thread *member; /* its first thread, once that has led */
 	_Atomic bool ended;         /* nobody runs it any more */
 	_Atomic bool stop;
-	_Atomic uint64_t turns; /* for the watchdog: it turns */
+	_Atomic uint64_t turns;   /* for the watchdog: it turns */
+	_Atomic uint64_t n_woken; /* how often somebody ended its sleep */
 	struct loop_flush *flush_head, **flush_tail;
 	uint8_t *read_buffer; /* LOOP_READ_SIZE bytes, shared by connections */
 	pthread_t thread;

@@ -22,9 +22,6 @@ const char *const pool_type_words[] = {
 	NULL,
 };
 
-/* Of an idle thread. Who has taken it from the stack sets WOKEN. */
-enum pool_word { WORD_LOOKS, WORD_SLEEPS, WORD_WOKEN };
-
 static struct pool *
 pool_of(struct executor *x)
 {
@@ -58,8 +55,10 @@ pop_idle(struct pool *p)
 void
 pool_rouse(struct pool_thread *t)
 {
-	if (atomic_exchange(&t->word, WORD_WOKEN) == WORD_SLEEPS)
-		word_wake(&t->word, 1);
+	if (atomic_exchange(&t->word, WORD_WOKEN) != WORD_SLEEPS)
+		return;
+	atomic_fetch_add_explicit(&t->pool->n_woken, 1, memory_order_relaxed);
+	word_wake(&t->word, 1);
 }
 
 void
@@ -294,7 +293,6 @@ pool_follower(struct pool *p)
 {
 	struct pool_thread *t = pop_idle(p);
 
-	p->n_woken += t != NULL;
 	return t ? t : thread_add(p, WORD_SLEEPS);
 }
 
@@ -325,7 +323,6 @@ worker_hand(struct executor *x, struct away *a)
 	t = pop_idle(p);
 	if (!t)
 		thread_add(p, WORD_LOOKS);
-	p->n_woken += t != NULL;
 	pthread_mutex_unlock(&p->lock);
 	if (t)
 		pool_rouse_soon(t);
@@ -342,7 +339,6 @@ threadpool_hand(struct executor *x, struct away *a)
 	t = pop_idle(p);
 	if (t) {
 		t->job = a;
-		p->n_woken++;
 	} else {
 		pool_put(p, a);
 		thread_add(p, WORD_LOOKS);
@@ -534,7 +530,7 @@ pool_look(struct pool *p, struct pool_state *state)
 		.n_busy = p->n_threads + p->n_guests - p->n_idle,
 		.n_queued = p->n_queued,
 		.most_queued = p->most_queued,
-		.n_woken = p->n_woken,
+		.n_woken = atomic_load(&p->n_woken),
 	};
 	pthread_mutex_unlock(&p->lock);
 	state->n_sessions = atomic_load(&p->executor.n_sessions);

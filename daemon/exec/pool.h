@@ -40,6 +40,9 @@ struct pool_init {
 	void (*thread_deinit)(void);
 };
 
+/* Of an idle thread. Who has taken it from the stack sets WOKEN. */
+enum pool_word { WORD_LOOKS, WORD_SLEEPS, WORD_WOKEN };
+
 struct pool_thread {
 	struct pool *pool;
 	struct pool_thread *next; /* idle ones */
@@ -62,6 +65,7 @@ struct pool {
 	void (*thread_deinit)(void);
 	char *name;
 	_Atomic uint32_t n_ended; /* threads, ever */
+	_Atomic uint64_t n_woken; /* how often a sleeping one was woken */
 	pthread_mutex_t lock;     /* of all below */
 	uint32_t n_max;           /* threads */
 	bool has_cpus;
@@ -75,7 +79,6 @@ struct pool {
 	uint32_t n_guests;        /* leader: threads that are loops' own */
 	struct away *head, *tail; /* in wait for a thread */
 	uint32_t n_queued, most_queued;
-	uint64_t n_woken; /* how often a sleeping thread was woken */
 	bool stop;
 };
 
