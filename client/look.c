@@ -296,6 +296,42 @@ evd_session_executor(const struct evd_session *s)
 	return session_pb(s)->executor;
 }
 
+uint32_t
+evd_session_waiting(const struct evd_session *s)
+{
+	return session_pb(s)->waiting;
+}
+
+uint32_t
+evd_session_waiting_time(const struct evd_session *s)
+{
+	return session_pb(s)->waiting_time;
+}
+
+uint32_t
+evd_session_waiting_answer(const struct evd_session *s)
+{
+	return session_pb(s)->waiting_answer;
+}
+
+uint32_t
+evd_session_waiting_event(const struct evd_session *s)
+{
+	return session_pb(s)->waiting_event;
+}
+
+uint32_t
+evd_session_concurrency(const struct evd_session *s)
+{
+	return session_pb(s)->concurrency;
+}
+
+uint32_t
+evd_session_stack_high(const struct evd_session *s)
+{
+	return session_pb(s)->stack_high;
+}
+
 bool
 evd_session_is_away(const struct evd_session *s)
 {

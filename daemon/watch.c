@@ -81,13 +81,12 @@ describe(struct watch_probe *probe, const struct session *s)
 static void
 ask_where(struct watch_probe *probe, const struct session *s, const void *pc)
 {
+	bool stops = s->spec->on_stall == STALL_STOP;
 	struct stall *st = &probe->stall;
 	int n, first = 0;
 
-	st->session = s->id;
-	st->event_id = probe->event_id;
-	st->stops = s->spec->on_stall == STALL_STOP;
-	if ((s->ops->stalled && s->ops->stalled(s, st)) || !stall_begin(st))
+	if ((s->ops->stalled && s->ops->stalled(s, st, stops)) ||
+		!stall_begin(st))
 		return;
 	n = backtrace(st->frames, STALL_FRAMES);
 	while (first < n && st->frames[first] != pc)

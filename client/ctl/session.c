@@ -70,6 +70,22 @@ write_aliases(struct json *j, const struct evd_session *s)
 }
 
 static void
+write_waits(struct json *j, const struct evd_session *s)
+{
+	if (!evd_session_concurrency(s))
+		return;
+	json_uint(j, "concurrency", evd_session_concurrency(s));
+	json_object(j, "waiting");
+	json_uint(j, "handlers", evd_session_waiting(s));
+	json_uint(j, "time", evd_session_waiting_time(s));
+	json_uint(j, "answer", evd_session_waiting_answer(s));
+	json_uint(j, "event", evd_session_waiting_event(s));
+	json_object_end(j);
+	if (evd_session_stack_high(s))
+		json_uint(j, "stack_high", evd_session_stack_high(s));
+}
+
+static void
 write_life(struct json *j, const struct evd_session *s)
 {
 	if (*evd_session_name(s)) {
@@ -87,6 +103,7 @@ write_life(struct json *j, const struct evd_session *s)
 	json_uint(j, "children", evd_session_children(s));
 	json_string(j, "executor", evd_session_executor(s));
 	json_bool(j, "away", evd_session_is_away(s));
+	write_waits(j, s);
 	json_uint(j, "watches", evd_session_watches(s));
 	json_uint(j, "watchers", evd_session_watchers(s));
 	json_uint(j, "links", evd_session_links(s));

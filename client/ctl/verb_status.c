@@ -232,6 +232,36 @@ print_ties(struct ctl *ctl, const struct evd_session *s)
 		fputc('\n', ctl->out);
 }
 
+/* `3 of 10: 2 for an answer, 1 for a time; stack up to 1.2 KiB` */
+static void
+print_waits(struct ctl *ctl, const struct evd_session *s)
+{
+	const struct {
+		const char *what;
+		uint32_t n;
+	} parts[] = {
+		{"a time", evd_session_waiting_time(s)},
+		{"an answer", evd_session_waiting_answer(s)},
+		{"an event", evd_session_waiting_event(s)},
+	};
+	char text[160] = "", size[32];
+	size_t n = 0;
+
+	if (!evd_session_waiting(s))
+		return;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (parts[i].n)
+			n += (size_t)snprintf(text + n, sizeof(text) - n,
+				"%s%" PRIu32 " for %s", n ? ", " : ": ",
+				parts[i].n, parts[i].what);
+	if (evd_session_stack_high(s)) {
+		size_format(evd_session_stack_high(s), size, sizeof(size));
+		snprintf(text + n, sizeof(text) - n, "; stack up to %s", size);
+	}
+	print_field(ctl, "Waiting", "%" PRIu32 " of %" PRIu32 "%s",
+		evd_session_waiting(s), evd_session_concurrency(s), text);
+}
+
 static void
 print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 {
@@ -253,6 +283,7 @@ print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 	if (strcmp(evd_session_executor(s), "loop") != 0)
 		print_field(ctl, "Executor", "%s%s", evd_session_executor(s),
 			evd_session_is_away(s) ? ", a thread runs it" : "");
+	print_waits(ctl, s);
 	print_aliases(ctl, s);
 	print_family(ctl, s);
 	print_ties(ctl, s);

@@ -145,9 +145,13 @@ away_out(struct sched *sched, struct session *s)
 {
 	struct away *a = session_away(s);
 
+	struct session_waits waits;
+
+	session_waiting(s, &waits);
 	a->was = s->run;
 	if (!take(sched, s))
 		return;
+	a->waits = waits;
 	s->run = SESSION_AWAY;
 	a->n_left = sched->kernel->limits.budget;
 	a->executor->ops->hand(a->executor, a);

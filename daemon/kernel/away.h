@@ -58,15 +58,16 @@ struct away {
 	bool moves;            /* `then` is to be its executor */
 	bool restarts;
 	bool profiled;
-	unsigned depth;            /* of away_enter() */
-	uint32_t n_left;           /* events until others' turn */
-	uint64_t now_ns;           /* the home's clock when this was taken */
-	uint64_t wall_ns, cpu_ns;  /* when it began; profiling: its CPU time */
-	struct msg_queue later;    /* for when it is back */
-	struct session_spec *spec; /* to be restarted with; a reference */
-	char *fails;               /* why it is to fail */
-	size_t memory;             /* of the state, when it was last back */
-	_Atomic uint64_t since_ns; /* it runs; 0: it waits for its turn */
+	unsigned depth;             /* of away_enter() */
+	uint32_t n_left;            /* events until others' turn */
+	uint64_t now_ns;            /* the home's clock when this was taken */
+	uint64_t wall_ns, cpu_ns;   /* when it began; profiling: its CPU time */
+	struct msg_queue later;     /* for when it is back */
+	struct session_spec *spec;  /* to be restarted with; a reference */
+	char *fails;                /* why it is to fail */
+	size_t memory;              /* of the state, when it was last back */
+	struct session_waits waits; /* ... and of its handlers */
+	_Atomic uint64_t since_ns;  /* it runs; 0: it waits for its turn */
 };
 
 /* What this thread runs for a session that is away; NULL: nothing. */

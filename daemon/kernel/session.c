@@ -633,6 +633,16 @@ session_exit_word(enum session_exit why)
 	return words[why];
 }
 
+void
+session_waiting(const struct session *s, struct session_waits *out)
+{
+	*out = (struct session_waits){.n = 0};
+	if (away_is_out(s))
+		*out = session_away(s)->waits;
+	else if (s->begun && s->ops->waits)
+		s->ops->waits(s, out);
+}
+
 size_t
 session_memory(const struct session *s)
 {

@@ -31,6 +31,20 @@ struct session;
 struct stall;
 struct ties;
 
+/* What a handler waits for in the middle. */
+enum session_wait {
+	SESSION_WAIT_TIME,
+	SESSION_WAIT_ANSWER, /* or several, or how far a post has come */
+	SESSION_WAIT_EVENT,
+	SESSION_WAITS,
+};
+
+struct session_waits {
+	uint32_t n; /* handlers that wait */
+	uint32_t for_what[SESSION_WAITS];
+	uint32_t stack_high; /* bytes: the deepest that one waited; 0: none */
+};
+
 /* What became of an event given to session_ops.run(). */
 enum session_result {
 	SESSION_DONE,   /* handled; the kernel ends it */
@@ -92,9 +106,11 @@ struct session_ops {
 	 * thread that runs it. NULL: not known. */
 	const struct msg *(*handles)(const struct session *s);
 	/* Likewise: its handler does not return; answer @st, now or as soon as
-	 * that thread can, and stop what runs if st->stops. False, or NULL: by
+	 * that thread can, and stop what runs if @stops. False, or NULL: by
 	 * the frames of its stack. */
-	bool (*stalled)(const struct session *s, struct stall *st);
+	bool (*stalled)(const struct session *s, struct stall *st, bool stops);
+	/* How many handlers wait; *@out is all 0. NULL: none can. */
+	void (*waits)(const struct session *s, struct session_waits *out);
 	/* Children outlive the state: stop() sees to them. */
 	bool keeps_children;
 	/* Its run() and reply() may run on other threads than its home's, as
@@ -277,6 +293,8 @@ const char *session_name(const struct session *s);
 /* Find by id. Any thread may ask; only the home's thread may use more than
  * id and home of the answer. NULL: no such session (any more). */
 static inline struct session *session_find(struct kernel *k, uint64_t id);
+/* Handlers that wait; while another thread runs it, as it went there. */
+void session_waiting(const struct session *s, struct session_waits *out);
 
 /* ---- for kinds, on the home's thread --------------------------------- */
 

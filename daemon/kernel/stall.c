@@ -17,8 +17,6 @@ stall_init(struct stall *st)
 void
 stall_ask(struct stall *st)
 {
-	st->session = st->event_id = 0;
-	st->stops = false;
 	st->text[0] = '\0';
 	st->n_frames = 0;
 	atomic_store(&st->state, ASKED);

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 enum { STALL_TEXT = 1280, STALL_FRAMES = 24 };
 
@@ -21,8 +20,6 @@ enum stall_action {
 struct stall {
 	_Atomic int state; /* of its own */
 	sem_t told;
-	uint64_t session, event_id; /* whose handler it is */
-	bool stops;                 /* STALL_STOP */
 	/* The answer: text, or return addresses from the innermost on. */
 	char text[STALL_TEXT];
 	void *frames[STALL_FRAMES];
@@ -30,7 +27,7 @@ struct stall {
 };
 
 void stall_init(struct stall *st);
-/* Who asks, before the signal. The fields are the thread's from then on. */
+/* Who asks, before the signal. */
 void stall_ask(struct stall *st);
 /* Wait for the answer, at most @ms; false: none will come. */
 bool stall_wait(struct stall *st, unsigned ms);

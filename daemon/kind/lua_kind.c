@@ -358,6 +358,7 @@ const struct session_ops kind_lua = {
 	.goes_away = true,
 	.handles = lua_handles,
 	.stalled = lua_watch_ask,
+	.waits = lua_waits,
 	.cancelled = lua_cancelled,
 	.awaited = lua_awaited,
 };

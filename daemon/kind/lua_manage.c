@@ -33,7 +33,7 @@ ask(lua_State *L, enum manage_op op, const struct manage_args *args,
 	status = manage_ask(ls->session, op, args, ++ls->last_token, text);
 	if (status)
 		return lua_push_failure(L, status, text);
-	ls->waits_for = ls->last_token;
+	lua_waits_for(ls, SESSION_WAIT_ANSWER);
 	return lua_wait(L, k);
 }
 

@@ -105,7 +105,7 @@ api_wait(lua_State *L)
 		return lua_push_failure(L, claim_status(r),
 			claim_explain(
 				ls->session, &init, r, text, sizeof(text)));
-	ls->waits_for = ls->last_token;
+	lua_waits_for(ls, SESSION_WAIT_ANSWER);
 	return lua_wait(L, wait_on);
 }
 

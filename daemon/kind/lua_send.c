@@ -57,7 +57,7 @@ call_and_wait(lua_State *L, struct msg *m, uint32_t timeout_ms)
 		lua_free_refused(L, m, 1);
 		return lua_push_refusal(L, r, to, 1);
 	}
-	ls->waits_for = ls->last_token;
+	lua_waits_for(ls, SESSION_WAIT_ANSWER);
 	return lua_wait(L, call_on);
 }
 
@@ -309,7 +309,7 @@ post_and_wait(lua_State *L, struct msg *m, const struct lua_options *o)
 		msg_free(&ls->sched->pool, m);
 		return lua_push_refusal(L, r, to, 1);
 	}
-	ls->waits_for = ls->last_token;
+	lua_waits_for(ls, SESSION_WAIT_ANSWER);
 	return lua_wait(L, post_on);
 }
 
@@ -603,7 +603,8 @@ send_gather(lua_State *L)
 		return luaL_error(L, "not enough memory to ask");
 	if (answers_are_over(ls->answers))
 		return gather_end(L);
-	ls->waits_for = ++ls->last_token;
+	ls->last_token++;
+	lua_waits_for(ls, SESSION_WAIT_ANSWER);
 	return lua_wait(L, gather_on);
 }
 

@@ -79,6 +79,7 @@ struct lua_session {
 	struct lua_said said;
 	struct lua_key keys[LUA_KEYS];
 	/* See lua_wait.h: */
+	uint8_t wait;   /* enum session_wait: what waits_for means */
 	bool cancelled; /* nobody waits for an answer to what is handled */
 	struct lua_await *await; /* an event is waited for */
 	struct msg *awaited;     /* it came */
@@ -122,6 +123,14 @@ static inline void *
 lua_idle_state(unsigned depth)
 {
 	return (void *)((uintptr_t)depth << 1 | 1);
+}
+
+/* Its handler waits for what ls->last_token means. */
+static inline void
+lua_waits_for(struct lua_session *ls, enum session_wait what)
+{
+	ls->waits_for = ls->last_token;
+	ls->wait = (uint8_t)what;
 }
 
 /* ---- lua_run.c: running handlers --------------------------------------- */

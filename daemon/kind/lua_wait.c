@@ -133,9 +133,11 @@ lua_tasks_park(struct lua_session *ls)
 	while (*link)
 		link = &(*link)->next;
 	*link = t;
+	t->wait = ls->wait;
 	ls->waits_for = 0;
 	tasks->current = NULL;
 	tasks->n_waiting++;
+	tasks->for_what[t->wait]++;
 }
 
 static void
@@ -146,6 +148,7 @@ enter(struct lua_session *ls, struct lua_task **link)
 
 	*link = t->next;
 	tasks->n_waiting--;
+	tasks->for_what[t->wait]--;
 	if (idle) {
 		idle->next = tasks->spare;
 		tasks->spare = idle;
@@ -156,6 +159,7 @@ enter(struct lua_session *ls, struct lua_task **link)
 	ls->answers = t->answers;
 	ls->await = t->await;
 	ls->waits_for = t->waits_for;
+	ls->wait = t->wait;
 	ls->is_call = t->is_call;
 	ls->stashed = t->stashed;
 	ls->cancelled = t->cancelled;
@@ -201,6 +205,24 @@ lua_tasks_enter_any(struct lua_session *ls)
 			return true;
 		}
 	return false;
+}
+
+void
+lua_waits(const struct session *s, struct session_waits *out)
+{
+	const struct lua_session *ls = s->state;
+
+	if (lua_is_idle(ls))
+		return;
+	if (ls->tasks) {
+		out->n = ls->tasks->n_waiting;
+		memcpy(out->for_what, ls->tasks->for_what,
+			sizeof(out->for_what));
+	}
+	if (ls->waits_for) { /* alone, or _start */
+		out->n++;
+		out->for_what[ls->wait]++;
+	}
 }
 
 bool
@@ -300,14 +322,15 @@ sleep_on(lua_State *L, int status, lua_KContext cut)
 
 /* Begin to wait for so many milliseconds at most. */
 static int
-begin(lua_State *L, uint64_t ms, bool *cut, uint64_t *call)
+begin(lua_State *L, enum session_wait what, uint64_t ms, bool *cut,
+	uint64_t *call)
 {
 	struct lua_session *ls = lua_session_of(L);
 	int r = session_sleep(ls->session, ++ls->last_token,
 		within_deadline(ls, ms, cut), call);
 
 	if (!r)
-		ls->waits_for = ls->last_token;
+		lua_waits_for(ls, what);
 	return r;
 }
 
@@ -328,7 +351,8 @@ wait_sleep(lua_State *L)
 	lua_check_wait(L, "eventd.sleep");
 	if (lua_session_of(L)->cancelled)
 		return push_status(L, NULL);
-	r = begin(L, (ns + NS_PER_MS - 1) / NS_PER_MS, &cut, NULL);
+	r = begin(L, SESSION_WAIT_TIME, (ns + NS_PER_MS - 1) / NS_PER_MS, &cut,
+		NULL);
 	if (r)
 		return refused(L, r);
 	return lua_wait_with(L, sleep_on, cut);
@@ -458,7 +482,7 @@ wait_await_event(lua_State *L)
 	if (ls->cancelled)
 		return push_status(L, NULL);
 	la = await_new(L, event, size, from);
-	r = begin(L, ms, &cut, &la->call);
+	r = begin(L, SESSION_WAIT_EVENT, ms, &cut, &la->call);
 	if (!r && (r = await_begin(ls->session, &la->await))) {
 		session_forget(ls->session, la->call);
 		ls->waits_for = 0;

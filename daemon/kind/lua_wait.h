@@ -20,6 +20,7 @@ struct lua_task {
 	struct lua_await *await;
 	uint64_t waits_for;
 	bool is_call, stashed, cancelled;
+	uint8_t wait; /* enum session_wait */
 };
 
 enum { LUA_BUCKETS = 256 };
@@ -31,6 +32,7 @@ struct lua_tasks {
 	struct lua_task *current;              /* that of lua_session.co */
 	lua_State *first;                      /* coroutine */
 	uint32_t n_waiting, most;
+	uint32_t for_what[SESSION_WAITS];
 };
 
 /* eventd.await_event(), while it waits. */
@@ -56,6 +58,8 @@ bool lua_tasks_enter(
 	struct lua_session *ls, uint64_t token, const struct answers *answers);
 /* Any that waits: false if there is none. */
 bool lua_tasks_enter_any(struct lua_session *ls);
+/* For session_ops.waits(). */
+void lua_waits(const struct session *s, struct session_waits *out);
 /* Is @co a handler's own? */
 bool lua_tasks_have(lua_State *L, lua_State *co);
 

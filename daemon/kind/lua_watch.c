@@ -90,6 +90,12 @@ is_wanted(const struct lua_watch *w)
 	return w->late || w->asked;
 }
 
+static uint64_t
+event_of(const struct lua_session *ls)
+{
+	return ls->m ? ls->m->id : 0;
+}
+
 static void
 tell_where(struct lua_watch *w, lua_State *L)
 {
@@ -99,22 +105,24 @@ tell_where(struct lua_watch *w, lua_State *L)
 	w->asked = NULL;
 	if (!st || !stall_begin(st))
 		return;
-	if (ls->session->id == st->session &&
-		(ls->m ? ls->m->id : 0) == st->event_id)
+	if (ls->session->id == w->asked_session &&
+		event_of(ls) == w->asked_event)
 		lua_report_where(ls, L, st->text, sizeof(st->text));
 	stall_end(st);
 }
 
 bool
-lua_watch_ask(const struct session *s, struct stall *st)
+lua_watch_ask(const struct session *s, struct stall *st, bool stops)
 {
 	struct lua_watch *w = &lua_watch_here;
 	lua_State *L = w->running;
 
 	if (!L || lua_session_peek(L)->session != s)
 		return false;
+	w->asked_session = s->id;
+	w->asked_event = event_of(lua_session_peek(L));
 	w->asked = st;
-	if (st->stops && !w->late)
+	if (stops && !w->late)
 		w->late = LUA_WATCH_STALLED;
 	lua_sethook(L, on_hook, ARMED, 1);
 	return true;

@@ -46,6 +46,7 @@ struct lua_watch {
 	const void *holder_call;
 	/* Where is it? NULL: nobody asks. */
 	struct stall *volatile asked;
+	uint64_t asked_session, asked_event; /* whose handler it is */
 };
 /* Reached from a signal handler: no lazy allocation of thread-local memory. */
 extern _Thread_local struct lua_watch lua_watch_here
@@ -111,9 +112,9 @@ void lua_watch_check(lua_State *L);
 void lua_watch_hold(lua_State *L);
 /* Where is the script of @s, which runs on this thread? In a signal handler;
  * the answer comes from the script's next instruction, or lua_watch_check() in
- * a function of ours. With st->stops it fails there. False: no script of it
+ * a function of ours. With @stops it fails there. False: no script of it
  * runs now. */
-bool lua_watch_ask(const struct session *s, struct stall *st);
+bool lua_watch_ask(const struct session *s, struct stall *st, bool stops);
 /* Another Lua thread of the same state runs on. */
 void lua_watch_switch(lua_State *L);
 /* Use the count hook on this thread from now on; for tests. */

@@ -500,6 +500,15 @@ native_handles(const struct session *s)
 	return n ? n->current : NULL;
 }
 
+static void
+native_waits(const struct session *s, struct session_waits *out)
+{
+	const struct native *n = s->state;
+
+	if (n && n->more)
+		*out = n->more->waits;
+}
+
 const struct session_ops kind_native = {
 	.kind = "native",
 	.gaps = true,
@@ -512,6 +521,7 @@ const struct session_ops kind_native = {
 	.cancelled = native_cancelled,
 	.awaited = native_awaited,
 	.owes = native_owes,
+	.waits = native_waits,
 	.goes_away = true,
 	.handles = native_handles,
 	.moved = native_moved,

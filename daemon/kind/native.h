@@ -60,7 +60,7 @@ struct native_more {
 	/* Of handlers on coroutines, see native_wait.h: */
 	struct native_task *task; /* the one that runs; NULL: none */
 	struct list tasks;        /* those that wait */
-	uint32_t n_waiting;
+	struct session_waits waits;
 	int result;                /* of the one that ended last */
 	struct native_task *ended; /* that one, while it is seen to */
 	bool is_lost;              /* one was given up: so is the state */

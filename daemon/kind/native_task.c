@@ -300,7 +300,7 @@ bool
 native_is_full(const struct native *n)
 {
 	return native_most_waiting(n) > 1 &&
-	       n->more->n_waiting >= native_most_waiting(n);
+	       n->more->waits.n >= native_most_waiting(n);
 }
 
 /* A task has ended well in a later step. */
@@ -455,8 +455,7 @@ end_one(struct native *n, struct native_task *t)
 	t->reply = NULL;
 	t->broken = -ECANCELED;
 	if (n->more->is_lost) { /* what it would see is not to be trusted */
-		list_remove(&t->link);
-		n->more->n_waiting--;
+		native_wait_over(t);
 		ended = *t;
 		coro_free(ended.co);
 		how = STEP_OVERFLOWED;

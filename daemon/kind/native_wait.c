@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coro/stacks.h"
 #include "kernel/away.h"
 #include "kernel/sched.h"
 #include "kind/answers.h"
@@ -84,9 +85,23 @@ begin(struct native *n, int *r)
 	return NULL;
 }
 
+static void
+note_wait(struct native_task *t, enum session_wait what)
+{
+	struct session_waits *waits = &t->n->more->waits;
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uint32_t depth = (uint32_t)((uintptr_t)stacks_top(t->co) - here);
+
+	t->wait = (uint8_t)what;
+	waits->n++;
+	waits->for_what[what]++;
+	if (depth > waits->stack_high)
+		waits->stack_high = depth;
+}
+
 /* Until native_task_reply(), native_awaited() or the end. */
 static void
-wait(struct native_task *t)
+wait(struct native_task *t, enum session_wait what)
 {
 	struct native *n = t->n;
 	struct msg *current = n->current;
@@ -94,10 +109,9 @@ wait(struct native_task *t)
 
 	t->has_waited = true;
 	list_append(&n->more->tasks, &t->link);
-	n->more->n_waiting++;
+	note_wait(t, what);
 	coro_wait(t->co);
-	list_remove(&t->link);
-	n->more->n_waiting--;
+	native_wait_over(t);
 	n->more->task = t;
 	n->more->given = t->given;
 	n->current = current;
@@ -160,7 +174,7 @@ native_sleep(struct evd_ctx *ctx, uint64_t ms)
 	let_go();
 	if (r)
 		return errno_of(r);
-	wait(t);
+	wait(t, SESSION_WAIT_TIME);
 	r = outcome(t);
 	if (r == -ETIMEDOUT && !t->broken)
 		return cut ? cut_off(t) : 0;
@@ -221,7 +235,7 @@ native_await_call(struct evd_ctx *ctx, const struct evd_send_args *args,
 	let_go();
 	if (r)
 		return r;
-	wait(t);
+	wait(t, SESSION_WAIT_ANSWER);
 	fill_reply(t, reply);
 	return outcome(t);
 }
@@ -288,7 +302,7 @@ native_await_gather(struct evd_ctx *ctx, const struct evd_send_args *args)
 		return r;
 	g = t->given->gathered;
 	if (g->task) {
-		wait(t);
+		wait(t, SESSION_WAIT_ANSWER);
 		g->task = NULL;
 		r = outcome(t);
 		hold();
@@ -333,7 +347,7 @@ native_await_post(struct evd_ctx *ctx, const struct evd_send_args *args)
 	let_go();
 	if (r)
 		return r;
-	wait(t);
+	wait(t, SESSION_WAIT_ANSWER);
 	return outcome(t);
 }
 
@@ -421,7 +435,7 @@ native_await_event(struct evd_ctx *ctx, const struct evd_await_args *args,
 	let_go();
 	if (r)
 		return r;
-	wait(t);
+	wait(t, SESSION_WAIT_EVENT);
 	if (t->awaited) {
 		fill_event(t->awaited, event);
 		return 0;

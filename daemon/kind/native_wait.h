@@ -32,6 +32,7 @@ struct native_task {
 	int broken;                 /* every wait ends with this from now on */
 	uint32_t n_refused;         /* waits since */
 	bool stashed, leased; /* the event: to be put aside; not `current` */
+	uint8_t wait;         /* enum session_wait */
 	bool is_lost;         /* it would not end: nobody runs it again */
 	bool has_waited;
 };
@@ -61,7 +62,7 @@ bool native_is_full(const struct native *n);
 static inline bool
 native_is_busy(const struct native *n)
 {
-	return n->more && n->more->n_waiting && native_is_full(n);
+	return n->more && n->more->waits.n && native_is_full(n);
 }
 /* A wait is over: for session_ops.reply() and awaited(). */
 void native_task_reply(struct native *n, uint64_t token, struct msg *reply);
@@ -87,6 +88,17 @@ bool native_task_replied(struct native *n, uint64_t call);
 extern const struct coro_fault_ops native_fault_ops;
 /* Before any runs, again and again: faults are handled from then on. */
 void native_wait_init(void);
+
+/* @t does not wait any more. */
+static inline void
+native_wait_over(struct native_task *t)
+{
+	struct session_waits *waits = &t->n->more->waits;
+
+	list_remove(&t->link);
+	waits->n--;
+	waits->for_what[t->wait]--;
+}
 
 /* Of the host. */
 int native_sleep(struct evd_ctx *ctx, uint64_t ms);

@@ -154,6 +154,22 @@ put_marks(Eventd__V1__SessionInfo *info, const struct session *t)
 	info->high_bytes = t->box.max_size / 100 * high->percent;
 }
 
+static void
+put_waits(Eventd__V1__SessionInfo *info, const struct session *t)
+{
+	struct session_waits waits;
+
+	if (!t->ops->waits || !t->spec)
+		return;
+	session_waiting(t, &waits);
+	info->waiting = waits.n;
+	info->waiting_time = waits.for_what[SESSION_WAIT_TIME];
+	info->waiting_answer = waits.for_what[SESSION_WAIT_ANSWER];
+	info->waiting_event = waits.for_what[SESSION_WAIT_EVENT];
+	info->concurrency = t->spec->concurrency;
+	info->stack_high = waits.stack_high;
+}
+
 static Eventd__V1__SessionInfo *
 session_info(struct gather *g, struct sched *s, const struct session *t)
 {
@@ -185,6 +201,7 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 		return NULL;
 	info->counters->queued = t->box.n;
 	put_aside(info, t);
+	put_waits(info, t);
 	put_ties(info, t->ties);
 	info->denied = atomic_load_explicit(&t->denied, memory_order_relaxed);
 	info->counters->delayed = t->n_timers;

@@ -131,6 +131,16 @@ EVD_API const char *evd_session_exit(const struct evd_session *s);
 EVD_API const char *evd_session_executor(const struct evd_session *s);
 /* A thread of that pool runs one now. */
 EVD_API bool evd_session_is_away(const struct evd_session *s);
+/* Its handlers that wait in the middle, and how many may be under way
+ * (Concurrency=; 0: its kind has no handlers); of those, what for. */
+EVD_API uint32_t evd_session_waiting(const struct evd_session *s);
+EVD_API uint32_t evd_session_waiting_time(const struct evd_session *s);
+/* For answers, or how far a post has come. */
+EVD_API uint32_t evd_session_waiting_answer(const struct evd_session *s);
+EVD_API uint32_t evd_session_waiting_event(const struct evd_session *s);
+EVD_API uint32_t evd_session_concurrency(const struct evd_session *s);
+/* Bytes of its stack, where a plugin's handler waited deepest; 0: none did. */
+EVD_API uint32_t evd_session_stack_high(const struct evd_session *s);
 EVD_API uint32_t evd_session_starts(const struct evd_session *s);
 /* Its group or, of a group, its own name; "" if none. */
 EVD_API const char *evd_session_group(const struct evd_session *s);

@@ -4,6 +4,7 @@ their own and scripts."""
 import os
 import unittest
 
+import ctl
 import harness
 
 OK = 0
@@ -28,7 +29,7 @@ return M
 EXECUTORS = ("loop", "worker", "threadpool", "leader")
 
 
-class Wait(harness.TestCase):
+class Wait(ctl.TestCase):
     def natives(self, *lines):
         for name in EXECUTORS:
             self.daemon.session(f"wait-{name}", "Kind=native",
@@ -89,6 +90,42 @@ class Wait(harness.TestCase):
         self.assertEqual([client.replies[n] for n in numbers],
                          [(OK, b"%d" % ms)
                           for ms in range(20) for name in EXECUTORS])
+        self.assertEqual(self.daemon.stop(), 0)
+
+    def test_status_tells_what_they_wait_for(self):
+        self.native("Concurrency=10")
+        self.daemon.session("lua", "Concurrency=10", script=SCRIPT)
+        self.daemon.start()
+        client = self.daemon.client()
+        for alias in ("wait", "lua"):
+            client.post(alias, "sleep", b"3600000")
+            client.post(alias, "pair" if alias == "lua" else "await_long",
+                        b"x")
+            harness.wait_for(lambda a=alias: self.object("status", a)
+                             ["waiting"]["handlers"] == 2, "two that wait")
+            status = self.object("status", alias)
+            self.assertEqual(status["waiting"], {
+                "handlers": 2, "time": 1, "answer": 0, "event": 1})
+            self.assertEqual(status["concurrency"], 10)
+            self.assertEqual("stack_high" in status, alias == "wait")
+            text = self.ctl("status", alias).decode()
+            self.assertIn("2 of 10: 1 for a time, 1 for an event", text)
+            self.assertEqual("stack up to" in text, alias == "wait")
+
+    @unittest.skipIf(os.environ.get("SANITIZE"), "slow, and much memory")
+    def test_the_daemon_stops_though_a_hundred_thousand_wait(self):
+        most = 100000
+        self.daemon.configure("MaxCalls=200000", "StopTimeout=1s")
+        self.native(f"Concurrency={most}")
+        self.daemon.session("lua", f"Concurrency={most}", "MemoryMax=1G",
+                            script=SCRIPT)
+        self.daemon.start()
+        client = self.daemon.client()
+        for alias in ("wait", "lua"):
+            for _ in range(most):
+                client.post_soon(alias, "sleep", b"3600000")
+            harness.wait_for(lambda a=alias: self.object("status", a)
+                             ["waiting"]["handlers"] == most, "all wait")
         self.assertEqual(self.daemon.stop(), 0)
 
     def test_the_daemon_stops_though_handlers_wait(self):

@@ -2,25 +2,7 @@
  * alone and beside each other. */
 #include "kind/lua_wait.h"
 
-#include "rig.h"
-
-/* A little more: ticks are rounded up. */
-static void
-pass(struct rig *rig, uint64_t ms)
-{
-	rig_advance(rig, ms);
-	rig_advance(rig, 2);
-}
-
-static void
-expect_counted(const struct session *s)
-{
-	struct counters counted = session_counters(s), *c = &counted;
-
-	assert_int_equal(c->accepted, c->handled + c->expired + c->cancelled +
-					      c->dropped + c->dead + c->leased +
-					      s->box.n);
-}
+#include "waits.h"
 
 static const char script[] =
 	"local function tell(...)\n"
@@ -425,6 +407,39 @@ test_exit_lets_those_that_wait_end(void **state)
 }
 
 static void
+test_it_is_seen_what_they_wait_for(void **state)
+{
+	static const char code[] =
+		"return { nap = function() eventd.sleep(0.1) end,\n"
+		"ask = function() eventd.call('probe', 'hold', '', 0.1) end,\n"
+		"all = function()\n"
+		"  eventd.gather({'probe'}, 'hold', '', {timeout = 0.1}) end,\n"
+		"get = function() eventd.await_event('no', 0.1) end }";
+	static const char *const events[] = {"nap", "ask", "all", "get", "nap"};
+	struct rig *rig = *state;
+
+	for (uint32_t most = 1; most < 10; most += 8) {
+		struct session_spec *spec = rig_lua_spec(rig, "a", code);
+		struct session *s;
+
+		spec->concurrency = most;
+		s = rig_start(rig, spec);
+		for (unsigned i = 0; i < 5; i++)
+			rig_post(rig, "a", events[i], "");
+		rig_turn(rig);
+		if (most == 1)
+			expect_waiting(s, 1, 0, 0);
+		else
+			expect_waiting(s, 2, 2, 1);
+		for (int i = 0; i < 6; i++)
+			pass(rig, 100);
+		expect_waiting(s, 0, 0, 0);
+		session_stop(s);
+		rig_turn(rig);
+	}
+}
+
+static void
 test_a_stop_does_not_wait_as_exit_does(void **state)
 {
 	struct rig *rig = *state;
@@ -463,6 +478,7 @@ main(void)
 		TEST(test_coroutines_are_used_again),
 		TEST(test_exit_lets_those_that_wait_end),
 		TEST(test_a_stop_does_not_wait_as_exit_does),
+		TEST(test_it_is_seen_what_they_wait_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

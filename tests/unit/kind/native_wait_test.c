@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "coro/stacks.h"
 #include "kernel/queue.h"
-#include "rig.h"
+#include "waits.h"
 
 static struct session_spec *
 spec_of(struct rig *rig, const char *alias)
@@ -34,25 +34,6 @@ static void
 expect_log(struct rig *rig, const char *log)
 {
 	assert_string_equal(rig_call(rig, "wait", "log", ""), log);
-}
-
-/* A little more: ticks are rounded up. */
-static void
-pass(struct rig *rig, uint64_t ms)
-{
-	rig_advance(rig, ms);
-	rig_advance(rig, 2);
-}
-
-/* Every event is somewhere, at this instant. */
-static void
-expect_counted(const struct session *s)
-{
-	const struct counters counted = session_counters(s), *c = &counted;
-
-	assert_int_equal(c->accepted, c->handled + c->expired + c->cancelled +
-					      c->dropped + c->dead + c->leased +
-					      s->box.n);
 }
 
 /* cmocka has put its own handlers in place of ours. */
@@ -86,6 +67,28 @@ test_a_handler_sleeps_and_answers(void **state)
 	assert_int_equal(session_counters(s).leased, 0);
 	expect_counted(s);
 	expect_log(rig, "sleep=0 ");
+}
+
+static void
+test_it_is_seen_what_they_wait_for(void **state)
+{
+	struct rig *rig = *state;
+	struct session *s = begin_many(rig, 10);
+	struct session_waits w;
+
+	expect_waiting(s, 0, 0, 0);
+	for (int i = 0; i < 3; i++)
+		rig_post(rig, "wait", "sleep", "100");
+	rig_post(rig, "wait", "ask", "q");
+	rig_post(rig, "wait", "await_gather", "hold 1");
+	rig_post(rig, "wait", "await", "go");
+	rig_turn(rig);
+	expect_waiting(s, 3, 2, 1);
+	session_waiting(s, &w);
+	assert_true(w.stack_high > 100 && w.stack_high < 8192);
+	pass(rig, 100);
+	pass(rig, 1000);
+	expect_waiting(s, 0, 0, 0);
 }
 
 static void
@@ -728,6 +731,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_handler_sleeps_and_answers),
+		TEST(test_it_is_seen_what_they_wait_for),
 		TEST(test_one_handler_at_a_time),
 		TEST(test_as_many_wait_as_the_file_allows),
 		TEST(test_the_deadline_comes_in_the_line_that_waits),
