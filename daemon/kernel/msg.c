@@ -216,10 +216,10 @@ msg_body_new(const struct msg *m, uint32_t size)
 }
 
 struct msg_body *
-msg_body_unref(struct msg_body *body)
+msg_body_unref_many(struct msg_body *body, uint32_t n)
 {
 	if (!body || atomic_fetch_sub_explicit(
-			     &body->refs, 1, memory_order_acq_rel) != 1)
+			     &body->refs, n, memory_order_acq_rel) != n)
 		return NULL;
 	if (body->region)
 		body->region->release(body->region);

@@ -645,17 +645,56 @@ struct msg *msg_new_region(struct msg_pool *p, const struct msg_init *init,
 /* A region of @size bytes on the heap, to be filled in; NULL: out of memory. */
 struct msg_region *msg_region_new(uint32_t size);
 static inline struct msg_body *
-msg_body_ref(struct msg_body *body)
+msg_body_ref_many(struct msg_body *body, uint32_t n)
 {
-	atomic_fetch_add_explicit(&body->refs, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&body->refs, n, memory_order_relaxed);
 	return body;
 }
+static inline struct msg_body *
+msg_body_ref(struct msg_body *body)
+{
+	return msg_body_ref_many(body, 1);
+}
 /* NULL: nothing. Returns NULL. */
-struct msg_body *msg_body_unref(struct msg_body *body);
+struct msg_body *msg_body_unref_many(struct msg_body *body, uint32_t n);
+static inline struct msg_body *
+msg_body_unref(struct msg_body *body)
+{
+	return msg_body_unref_many(body, 1);
+}
 /* A message with the sizes, the name, id, sender, priority and time to live of
  * @m, without its key, that refers to @body. NULL: out of memory. */
 struct msg *msg_refer(struct msg_pool *p, const struct msg *m,
 	struct msg_body *body, bool plain);
+/* The same as msg_refer(), plain, to @to, for what has no extra and is not
+ * urgent: for the hot path. The reference is the caller's, who gives it away
+ * on success. */
+static inline struct msg *
+msg_refer_plain(struct msg_pool *p, const struct msg *m, struct msg_body *body,
+	uint64_t to, unsigned flags)
+{
+	size_t total = sizeof(struct msg) + sizeof(struct msg_ref);
+	unsigned class = msg_class(p, total);
+	struct msg *copy =
+		FAULT(msg_new) ? NULL
+			       : (struct msg *)msg_pool_take(p, class, total);
+
+	if (!copy)
+		return NULL;
+	*copy = (struct msg){
+		.id = m->id,
+		.from = m->from,
+		.to = to,
+		.event = (const char *)body->bytes + body->size,
+		.size = m->size,
+		.headers_size = m->headers_size,
+		.flags = (uint16_t)(MSG_SHARED | flags),
+		.event_size = body->event_size,
+		.pool_class = MSG_CLASS_SHARED,
+	};
+	*(struct msg_ref *)(void *)copy->data = (struct msg_ref){body, class};
+	return copy;
+}
 static inline struct msg_body *
 msg_body(const struct msg *m)
 {

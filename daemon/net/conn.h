@@ -81,7 +81,9 @@ enum {
 	CONN_OUT_LOW = 64 * 1024,     /* ... until it is down to this */
 	CONN_OUT_MAX = 64 << 20,      /* unsent: the connection is given up */
 	CONN_FRAME_SLACK = 64 * 1024, /* of a frame beyond its payload */
-	CONN_LARGE = 16 * 1024,       /* written from where it lies */
+	CONN_GATHER = 32 * 1024, /* unsent deliveries worth a system call, */
+	CONN_GATHER_TURNS = 4,   /* ... or so many turns of a busy loop */
+	CONN_LARGE = 16 * 1024,  /* written from where it lies */
 	CONN_REFS_MAX = 65536,
 	CONN_BINDINGS_MAX = 4096,
 	CONN_NAME_MAX = 64,
@@ -147,6 +149,8 @@ struct conn {
 	size_t in_size, in_room;
 	size_t in_done; /* of the first frame's body, if it was paused in it */
 	unsigned n_served; /* requests since the last flush */
+	bool hasty;        /* more than deliveries wait to be written */
+	uint8_t n_held;    /* turns that deliveries have waited for more */
 	/* posts of this client */
 	uint64_t seq; /* of the last that came */
 	struct acks acks;
@@ -231,14 +235,21 @@ void conn_on_event(struct conn *c, const struct envelope *e);
 void conn_resume_input(struct conn *c);
 
 /* output.c */
-uint8_t *conn_room(struct conn *c, size_t size); /* NULL: it ends */
-/* The same of one that conn_takes_deliveries(). */
+/* Room for @size bytes; NULL: it ends. For deliveries, which may wait a little
+ * for more of them, and for all else. */
+uint8_t *conn_delivery_room_any(struct conn *c, size_t size);
 static inline uint8_t *
 conn_delivery_room(struct conn *c, size_t size)
 {
-	if (c->out.room - c->out.end >= size)
+	if (c->out.room - c->out.end >= size && c->state < CONN_ENDING)
 		return c->out.data + c->out.end;
-	return conn_room(c, size);
+	return conn_delivery_room_any(c, size);
+}
+static inline uint8_t *
+conn_room(struct conn *c, size_t size)
+{
+	c->hasty = true;
+	return conn_delivery_room_any(c, size);
 }
 static inline bool
 conn_is_live(const struct conn *c)

@@ -120,7 +120,7 @@ write_shared(struct binding *b, const struct msg *m)
 {
 	struct msg_body *body = msg_body(m);
 	bool large = body->size >= CONN_LARGE;
-	uint8_t *out = conn_room(b->conn,
+	uint8_t *out = conn_delivery_room(b->conn,
 		(large ? 0 : body->size) + (size_t)ENVELOPE_SHARED_ROOM);
 
 	if (!out)

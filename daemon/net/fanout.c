@@ -156,9 +156,10 @@ post_copy(struct mailslot *slot, struct consumer *c, const struct msg *m,
 	return EVD_STATUS_OK;
 }
 
+/* Of *@n_refs references to @body it takes one, or none. */
 static int
 give(struct mailslot *slot, struct consumer *c, const struct msg *m,
-	struct msg_body *body)
+	struct msg_body *body, uint32_t *n_refs)
 {
 	struct sched *s = home_of(slot->session);
 	struct session *to = session_find(s->kernel, c->is.subscriber);
@@ -169,11 +170,11 @@ give(struct mailslot *slot, struct consumer *c, const struct msg *m,
 	if (home_of(to) != s || !sched_takes(s, to, msg_charge(m)) ||
 		(m->flags & (MSG_URGENT | MSG_EXTRA)))
 		return post_copy(slot, c, m, body);
-	copy = msg_refer(&s->pool, m, body, true);
+	copy = msg_refer_plain(
+		&s->pool, m, body, c->is.subscriber, MSG_ADMITTED | MSG_MANY);
 	if (!copy)
 		return EVD_STATUS_NO_MEMORY;
-	copy->to = c->is.subscriber;
-	copy->flags |= MSG_ADMITTED | MSG_MANY;
+	--*n_refs;
 	sched_put(s, to, copy);
 	return EVD_STATUS_OK;
 }
@@ -212,6 +213,7 @@ enum session_result
 fanout_run(struct session *t, struct msg *m)
 {
 	struct mailslot *slot = t->state;
+	uint32_t n_refs = slot->n_consumers;
 	struct msg_body *body;
 
 	if (m->event == notice_gap) {
@@ -232,13 +234,14 @@ fanout_run(struct session *t, struct msg *m)
 		session_fail(t, "out of memory");
 		return SESSION_CRASHED;
 	}
+	msg_body_ref_many(body, n_refs);
 	LIST_FOREACH (node, &slot->consumers) {
 		struct consumer *c = container_of(node, struct consumer, link);
 
-		if (give(slot, c, m, body))
+		if (give(slot, c, m, body, &n_refs))
 			mailslot_dismiss(slot, c, EVD_STATUS_NO_MEMORY);
 	}
-	msg_body_unref(body);
+	msg_body_unref_many(body, n_refs + 1);
 	return SESSION_DONE;
 }
 

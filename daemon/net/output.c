@@ -16,7 +16,7 @@
 #include "parts.h"
 
 uint8_t *
-conn_room(struct conn *c, size_t size)
+conn_delivery_room_any(struct conn *c, size_t size)
 {
 	uint8_t *out;
 
@@ -181,6 +181,24 @@ pace_input(struct conn *c)
 		conn_resume_input(c);
 }
 
+/* While the loop has more to run, a few deliveries wait for others: each write
+ * may wake their reader. */
+static bool
+may_gather(struct conn *c)
+{
+	if (c->hasty || !c->loop->sched.run_head ||
+		outbuf_size(&c->out) >= CONN_GATHER || !outbuf_size(&c->out) ||
+		conn_has_large(c) || c->n_held >= CONN_GATHER_TURNS) {
+		c->hasty = false;
+		c->n_held = 0;
+		return false;
+	}
+	c->n_held++;
+	loop_defer(c->loop, &c->flush);
+	pace_input(c);
+	return true;
+}
+
 void
 conn_flush(struct conn *c)
 {
@@ -192,7 +210,7 @@ conn_flush(struct conn *c)
 	c->n_served = 0;
 	conn_charge(c);
 	put_ack(c);
-	if (c->state == CONN_CLOSING)
+	if (c->state == CONN_CLOSING || may_gather(c))
 		return;
 	if (conn_has_large(c)) {
 		n = conn_write_some(c);
