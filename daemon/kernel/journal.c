@@ -61,6 +61,7 @@ batch_free(struct batch *b)
 	list_remove(&b->link);
 	free(b->bytes);
 	free(b->tries);
+	free(b->rests);
 	free(b);
 }
 
@@ -159,6 +160,7 @@ journal_begin(struct session *t, struct store_box *box, bool partial)
 		queue_pause(t);
 	take_over(j);
 	journal_purge_read(j);
+	journal_moved_read(j);
 	journal_load(j);
 	journal_read_rest(j);
 	return 0;
@@ -256,6 +258,7 @@ journal_unref(struct journal *j)
 		side_drop(j, side, -ECANCELED);
 	}
 	free(j->purge);
+	journal_moved_free(j);
 	free(j->told);
 	free(j);
 }
@@ -441,6 +444,53 @@ batch_failed(struct batch *b, int status)
 	batch_free(b);
 }
 
+static bool
+is_safe(const struct journal *j, const struct safe_wait *w)
+{
+	for (unsigned i = 0; i < LANES; i++)
+		if (j->lanes[i].first && j->lanes[i].first->no <= w->upto[i])
+			return false;
+	return true;
+}
+
+static void
+end_waits(struct journal *j)
+{
+	struct safe_wait **link = &j->safe_waits, *w;
+
+	while ((w = *link)) {
+		if (!is_safe(j, w)) {
+			link = &w->next;
+			continue;
+		}
+		*link = w->next;
+		w->done(j->sched, w->arg, 0);
+		free(w);
+	}
+}
+
+bool
+journal_when_safe(struct session *t, journal_done_fn done, void *arg)
+{
+	struct journal *j = session_journal(t);
+	struct safe_wait *w = FAULT(safe_wait) ? NULL : calloc(1, sizeof(*w));
+
+	if (!w)
+		return false;
+	w->done = done;
+	w->arg = arg;
+	for (unsigned i = 0; i < LANES; i++)
+		if (j->lanes[i].last)
+			w->upto[i] = j->lanes[i].last->no;
+	if (is_safe(j, w)) {
+		free(w);
+		return false;
+	}
+	w->next = j->safe_waits;
+	j->safe_waits = w;
+	return true;
+}
+
 void
 batch_written(struct batch *b, int status)
 {
@@ -458,6 +508,8 @@ batch_written(struct batch *b, int status)
 	while ((m = msg_queue_pop(&b->msgs)))
 		batch_event_safe(b, m);
 	batch_release(b);
+	if (j->safe_waits)
+		end_waits(j);
 	if (j->session)
 		journal_load(j);
 }
@@ -593,5 +645,23 @@ journal_leased(struct msg *m)
 		return;
 	b->tries[extra->place] =
 		m->attempt < UINT8_MAX ? (uint8_t)(m->attempt + 1) : UINT8_MAX;
+	batch_touch(b);
+}
+
+void
+journal_rests(struct sched *s, struct msg *m, uint64_t due_ns)
+{
+	struct msg_extra *extra = msg_extra(m);
+	struct batch *b = extra ? extra->batch : NULL;
+
+	if (!b)
+		return;
+	if (!b->rests)
+		b->rests = FAULT(batch_rests)
+				   ? NULL
+				   : calloc(JOURNAL_BATCH, sizeof(*b->rests));
+	if (!b->rests)
+		return; /* it comes early if the daemon ends meanwhile */
+	b->rests[extra->place] = sched_wall_ns(s) + due_ns - s->now_ns;
 	batch_touch(b);
 }

@@ -68,6 +68,9 @@ void journal_ran(struct sched *s, struct session *t);
 void journal_ended(struct sched *s, struct msg *m, int status);
 /* @m, with an extra, has been given to a handler that keeps it. */
 void journal_leased(struct msg *m);
+/* @m has been given back, and is not to be tried before @due_ns, monotonic:
+ * nor in the next run. */
+void journal_rests(struct sched *s, struct msg *m, uint64_t due_ns);
 /* @m, with an extra, is let go without an end: it stays in the store. False:
  * it is in no journal. */
 bool journal_keep(struct sched *s, struct session *t, struct msg *m);
@@ -81,6 +84,12 @@ struct journal_place {
 	uint16_t place;
 };
 struct journal_place journal_detach(struct msg *m);
+/* The first @n of those places are about to be taken in by @to, which has a
+ * journal; they have arrived, and end in @from, their source. */
+void journal_moved_note(
+	struct session *to, const struct journal_place *p, uint32_t n);
+void journal_moved_end(
+	struct session *from, const struct journal_place *p, uint32_t n);
 void journal_attach(struct msg *m, const struct journal_place *p);
 void journal_end_place(const struct journal_place *p);
 /* Its mailbox has closed meanwhile: it stays where it is. */
@@ -154,6 +163,10 @@ int journal_purge_begin(
 int journal_purge_rest(
 	struct session *t, uint64_t *n, journal_done_fn done, void *arg);
 void journal_purge_end(struct session *t);
+
+/* done(@arg) tells when all that @t, which has a journal, has taken by now is
+ * safe. False: it is, or there is no memory: it is not called. */
+bool journal_when_safe(struct session *t, journal_done_fn done, void *arg);
 
 /* See the events of @t that are in the store alone, in their order: see() is
  * given each, for no longer than the call, until it says false; then done(),

@@ -30,7 +30,8 @@ struct batch {
 	uint64_t told_size, ended_size; /* of those that ended */
 	uint8_t *bytes;                 /* the record, until it is safe */
 	struct msg_queue msgs;          /* likewise its events, if in_memory */
-	uint8_t *tries; /* n: how often each was handed out; or NULL */
+	uint8_t *tries;  /* n: how often each was handed out; or NULL */
+	uint64_t *rests; /* n: until when it rests, wall clock; or NULL */
 	uint64_t ended[BATCH_WORDS];
 };
 
@@ -67,6 +68,14 @@ struct told {
 	uint32_t size;
 };
 
+/* Who waits until what has come by now is safe. */
+struct safe_wait {
+	struct safe_wait *next;
+	uint64_t upto[LANES]; /* records */
+	journal_done_fn done;
+	void *arg;
+};
+
 /* What is being purged, or was when the last run ended. */
 struct journal_purge {
 	bool active;          /* by this run, step by step */
@@ -80,7 +89,9 @@ struct journal {
 	struct store *store;
 	struct store_box *box;
 	struct journal_purge *purge; /* or NULL */
-	bool partial; /* only events that ask for it are durable */
+	struct safe_wait *safe_waits;
+	struct moved *moved; /* what the last run moved elsewhere */
+	bool partial;        /* only events that ask for it are durable */
 	struct journal *next_dirty; /* in sched.journals */
 	bool dirty;
 	struct lane lanes[LANES];
@@ -113,11 +124,11 @@ struct batch_head {
 	uint32_t reserved;
 };
 struct batch_marks {
-	uint16_t n, has_tries; /* tries: a byte for each event, behind it */
+	uint16_t n, has; /* MARKS_*: behind it, for each event, in this order */
 	uint32_t reserved;
 	uint64_t ended[BATCH_WORDS];
 };
-enum { BATCH_VERSION = 1 };
+enum { BATCH_VERSION = 1, MARKS_TRIES = 1, MARKS_RESTS = 2 };
 
 void batch_key(uint8_t out[BATCH_KEY], const struct journal *j, unsigned lane,
 	uint64_t no);
@@ -153,9 +164,15 @@ struct batch *batch_of_row(
 void batch_purge_row(struct batch *b, const struct store_row *row);
 /* One event leaves the backlog: it is in memory now, or has gone. */
 void journal_leave_backlog(struct journal *j, uint64_t size);
-/* Erase a row, with what this turn ends. 0 or -ENOMEM. */
-int journal_write_raw(
-	struct session *t, unsigned table, const void *key, size_t size);
+/* Write a row with the events that this turn brings, or, @data NULL, erase one
+ * with what it ends. 0 or -ENOMEM. */
+int journal_write_raw(struct session *t, unsigned table, const void *key,
+	size_t key_size, const void *data, size_t size);
+/* The same as journal_purge_...() of what has been moved elsewhere. */
+void journal_moved_read(struct journal *j);
+bool journal_moved_takes(struct batch *b, struct msg *m, unsigned place);
+void journal_moved_passed(struct session *t);
+void journal_moved_free(struct journal *j);
 /* Before anything else is read: what the last run was about to purge. */
 void journal_purge_read(struct journal *j);
 /* @m of @b has just been read, and is to be purged: it has ended. */

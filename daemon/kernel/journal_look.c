@@ -70,6 +70,7 @@ see_row(struct look_job *l, const struct store_row *row)
 		msg_free(&j->sched->pool, m);
 	}
 	free(b.tries);
+	free(b.rests);
 	return on;
 }
 

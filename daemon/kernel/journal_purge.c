@@ -164,7 +164,8 @@ journal_purge_end(struct session *t)
 		return;
 	key = key_of(j);
 	filter_free(j);
-	if (journal_write_raw(t, STORE_META, key.bytes, sizeof(key.bytes)))
+	if (journal_write_raw(
+		    t, STORE_META, key.bytes, sizeof(key.bytes), NULL, 0))
 		return; /* the next run looks for them, and finds none */
 	journal_load(j);
 }

@@ -73,6 +73,26 @@ forget_run(struct journal *j, const struct batch *b, struct msg *m)
 	return call;
 }
 
+/* It was given back, and rests: it is leased until it is due, as it was, if
+ * its session can do that. */
+static bool
+restore_rest(struct batch *b, struct msg *m, unsigned place)
+{
+	struct journal *j = b->journal;
+	struct session *t = j->session;
+	uint64_t wall = sched_wall_ns(j->sched);
+
+	if (!b->rests || b->rests[place] <= wall || !t->ops->rest || !t->begun)
+		return false;
+	if (m->attempt)
+		m->attempt--; /* it counts when it is back */
+	j->sched->queued--;
+	t->leased++;
+	j->sched->counters.leased++;
+	t->ops->rest(t, m, j->sched->now_ns + b->rests[place] - wall);
+	return true;
+}
+
 static void
 restore(struct batch *b, struct msg *m, const struct record *r, unsigned place)
 {
@@ -94,8 +114,9 @@ restore(struct batch *b, struct msg *m, const struct record *r, unsigned place)
 	journal_leave_backlog(j, msg_charge(m));
 	j->n_loaded++;
 	j->loaded_size += msg_charge(m);
-	mailbox_take_in(&t->box, m);
 	take_waiter(b, m, place);
+	if (!restore_rest(b, m, place))
+		mailbox_take_in(&t->box, m);
 	if (b->no >> STORE_RUN_SHIFT != j->store->run)
 		history_restored(s, t, m);
 	if (forget_run(j, b, m))
@@ -124,21 +145,38 @@ damaged(struct batch *b, unsigned place)
 
 /* ---- one record ---------------------------------------------------------- */
 
+/* A copy of what the marks have at @*at for each event, @size bytes; NULL: it is
+ * not there, or out of memory. */
+static void *
+column(const struct batch *b, const struct store_row *row, size_t *at,
+	size_t size)
+{
+	void *copy;
+
+	if (row->also_size < *at || row->also_size - *at < b->n * size)
+		return NULL;
+	copy = calloc(JOURNAL_BATCH, size);
+	if (copy)
+		memcpy(copy, row->also + *at, b->n * size);
+	*at += b->n * size;
+	return copy;
+}
+
 void
 batch_take_marks(struct batch *b, const struct store_row *row)
 {
 	struct batch_marks marks;
+	size_t at = sizeof(marks);
 
 	if (!row->also || row->also_size < sizeof(marks))
 		return;
 	memcpy(&marks, row->also, sizeof(marks));
 	memcpy(b->ended, marks.ended, sizeof(b->ended));
 	b->marked = true;
-	if (!marks.has_tries || row->also_size < sizeof(marks) + b->n)
-		return;
-	b->tries = calloc(1, JOURNAL_BATCH);
-	if (b->tries)
-		memcpy(b->tries, row->also + sizeof(marks), b->n);
+	if (marks.has & MARKS_TRIES)
+		b->tries = column(b, row, &at, sizeof(*b->tries));
+	if (marks.has & MARKS_RESTS)
+		b->rests = column(b, row, &at, sizeof(*b->rests));
 }
 
 static void
@@ -170,7 +208,8 @@ take_events(struct batch *b, const struct store_row *row)
 		} else if (e) {
 			damaged(b, place);
 			sound = false;
-		} else if (!journal_purge_takes(b, m, place)) {
+		} else if (!journal_moved_takes(b, m, place) &&
+			   !journal_purge_takes(b, m, place)) {
 			restore(b, m, &r, place);
 		}
 	}
@@ -314,6 +353,7 @@ load_done(struct sched *s, struct store_job *job)
 	} else if (j->session) {
 		take_rows(j, l->lane, &l->read);
 		journal_purge_passed(j->session);
+		journal_moved_passed(j->session);
 		settle_count(j);
 		if (j->session->life == SESSION_DORMANT ||
 			j->session->run == SESSION_IDLE)
@@ -358,6 +398,8 @@ journal_load(struct journal *j)
 {
 	if (j->purge && j->purge->active)
 		return;
+	if (j->session->ops->rest && !j->session->begun)
+		return; /* journal_ran() comes behind its start */
 	for (unsigned i = 0; i < LANES; i++)
 		if (j->lanes[i].unread && !j->lanes[i].loading &&
 			j->n_loaded < JOURNAL_WINDOW / 2 &&

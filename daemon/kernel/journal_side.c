@@ -83,18 +83,26 @@ side_drop(struct journal *j, struct side_write *side, int status)
 }
 
 int
-journal_write_raw(
-	struct session *t, unsigned table, const void *key, size_t size)
+journal_write_raw(struct session *t, unsigned table, const void *key,
+	size_t key_size, const void *data, size_t size)
 {
 	struct journal *j = session_journal(t);
-	struct side_write *side = malloc(sizeof(*side) + size);
+	struct side_write *side =
+		FAULT(side_raw) ? NULL
+				: malloc(sizeof(*side) + key_size + size);
 
 	if (!side)
 		return err_raise(-ENOMEM);
-	*side = (struct side_write){.write = {.table = (uint8_t)table,
-					    .key = side->bytes,
-					    .key_size = (uint16_t)size}};
-	memcpy(side->bytes, key, size);
+	*side = (struct side_write){.kind = data ? SIDE_EVENTS : SIDE_ENDS,
+		.write = {.table = (uint8_t)table,
+			.key = side->bytes,
+			.key_size = (uint16_t)key_size,
+			.size = (uint32_t)size}};
+	memcpy(side->bytes, key, key_size);
+	if (data) {
+		side->write.data = side->bytes + key_size;
+		memcpy(side->bytes + key_size, data, size);
+	}
 	*j->sides_end = side;
 	j->sides_end = &side->next;
 	j->n_sides++;

@@ -34,7 +34,8 @@ struct write_job {
 static size_t
 marks_size(const struct batch *b)
 {
-	return sizeof(struct batch_marks) + (b->tries ? b->n : 0u);
+	return sizeof(struct batch_marks) + (b->tries ? b->n : 0u) +
+	       (b->rests ? b->n * sizeof(*b->rests) : 0u);
 }
 
 static bool
@@ -156,13 +157,18 @@ add_record(struct write_job *w, struct batch *b)
 static const uint8_t *
 put_marks(struct write_job *w, const struct batch *b)
 {
-	struct batch_marks marks = {.n = b->n, .has_tries = b->tries != NULL};
+	struct batch_marks marks = {.n = b->n,
+		.has = (b->tries ? MARKS_TRIES : 0) |
+		       (b->rests ? MARKS_RESTS : 0)};
 	uint8_t *out = w->bytes;
 
 	memcpy(marks.ended, b->ended, sizeof(marks.ended));
 	memcpy(out, &marks, sizeof(marks));
 	if (b->tries)
 		memcpy(out + sizeof(marks), b->tries, b->n);
+	if (b->rests)
+		memcpy(out + sizeof(marks) + (b->tries ? b->n : 0u), b->rests,
+			b->n * sizeof(*b->rests));
 	w->bytes += marks_size(b);
 	return out;
 }

@@ -11,6 +11,7 @@ enum { BATCH_MAX = 1000 };
 
 static void move_arrive(struct sched *s, struct sched_task *task);
 static void move_return(struct sched *s, struct sched_task *task);
+static void move_is_safe(struct sched *s, struct sched_task *task);
 
 static struct queue_move *
 move_of(struct sched_task *task)
@@ -23,6 +24,7 @@ go(struct queue_move *move, struct sched *here, struct sched *there,
 	void (*run)(struct sched *s, struct sched_task *task))
 {
 	here->transit_out += move->n_batch;
+	move->is_back = false;
 	move->task.run = run;
 	sched_run_on(here, there, &move->task);
 }
@@ -111,6 +113,7 @@ queue_move_start(struct queue_move *move, struct sched *s)
 	move->batch.head = NULL;
 	move->n_batch = move->n_taken = 0;
 	move->places = NULL;
+	move->is_safe = true;
 	session_find(s->kernel, move->from)->box_bits |= BOX_MOVING;
 	go(move, s, s, move_return); /* never done at once */
 }
@@ -130,6 +133,7 @@ static void
 take_in(struct queue_move *move, struct sched *s, struct session *to)
 {
 	struct mailbox *box = &to->box;
+	uint32_t left = move->n_batch;
 	struct msg *m;
 
 	while ((m = move->batch.head)) {
@@ -149,11 +153,23 @@ take_in(struct queue_move *move, struct sched *s, struct session *to)
 		to->accepted++;
 		s->queued++;
 	}
+	if (move->places && session_journal(to))
+		journal_moved_note(to, move->places, left - move->n_batch);
 	if (to->box_bits & BOX_WATER)
 		queue_rise(s, to);
 	if (to->box_bits & BOX_AWAITS)
 		await_again(to);
 	sched_enqueue(s, to);
+}
+
+static void
+on_safe(struct sched *s, void *arg, int status)
+{
+	struct queue_move *move = arg;
+
+	(void)status;
+	move->safe.run = move_is_safe;
+	sched_run_on(s, move->home, &move->safe);
 }
 
 static void
@@ -166,6 +182,9 @@ move_arrive(struct sched *s, struct sched_task *task)
 	move->status = target_status(to);
 	if (!move->status)
 		take_in(move, s, to);
+	/* What has arrived ends at the source when it is safe here. */
+	move->is_safe = !to || !session_journal(to) ||
+			!journal_when_safe(to, on_safe, move);
 	go(move, s, move->home, move_return);
 }
 
@@ -184,14 +203,13 @@ end_homeless(struct sched *s, struct msg *m, const struct journal_place *p)
 	msg_free(&s->pool, m);
 }
 
+/* What has not been taken in. */
 static void
 put_back(struct queue_move *move, struct sched *s, struct session *from)
 {
 	struct msg *newest = NULL, *m;
 	uint32_t n = move->n_taken - move->n_batch;
 
-	for (uint32_t i = 0; move->places && i < n; i++)
-		journal_end_place(&move->places[i]); /* they have arrived */
 	for (; (m = msg_queue_pop(&move->batch)); n++) {
 		struct journal_place *p =
 			move->places ? &move->places[n] : NULL;
@@ -205,14 +223,40 @@ put_back(struct queue_move *move, struct sched *s, struct session *from)
 		msg_link(m, newest);
 		newest = m;
 	}
-	move->n_taken = 0;
 	while ((m = newest)) {
 		newest = msg_next(m);
 		mailbox_unpop(&from->box, m);
 		from->accepted++;
 		s->queued++;
 	}
+	move->n_taken -= move->n_batch;
 	move->n_batch = 0;
+}
+
+/* What has arrived is safe there, and what has not is back. */
+static void
+settle(struct queue_move *move, struct sched *s)
+{
+	struct session *from = session_find(s->kernel, move->from);
+	uint32_t n = move->n_taken;
+
+	if (!move->is_safe || !move->is_back)
+		return;
+	if (move->places && from)
+		journal_moved_end(from, move->places, n);
+	for (uint32_t i = 0; move->places && i < n; i++)
+		journal_end_place(&move->places[i]);
+	move->n_taken = 0;
+	step(move, s);
+}
+
+static void
+move_is_safe(struct sched *s, struct sched_task *task)
+{
+	struct queue_move *move = container_of(task, struct queue_move, safe);
+
+	move->is_safe = true;
+	settle(move, s);
 }
 
 static void
@@ -222,7 +266,8 @@ move_return(struct sched *s, struct sched_task *task)
 
 	s->transit_in += move->n_batch;
 	put_back(move, s, session_find(s->kernel, move->from));
-	step(move, s);
+	move->is_back = true;
+	settle(move, s);
 }
 
 uint32_t

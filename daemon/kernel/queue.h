@@ -101,6 +101,8 @@ struct queue_move {
 	uint32_t n_batch;
 	uint32_t n_taken;             /* of the source at a time */
 	struct journal_place *places; /* where they are in its store, or NULL */
+	struct sched_task safe;       /* what has arrived is safe there */
+	bool is_safe, is_back;
 	/* On the thread of @home; the move is the caller's again. */
 	void (*done)(struct queue_move *move, struct sched *home);
 };

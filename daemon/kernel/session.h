@@ -116,6 +116,9 @@ struct session_ops {
 	/* Its run() and reply() may run on other threads than its home's, as
 	 * kernel/away.h says. */
 	bool goes_away;
+	/* @m, which was found in the store and counts as leased, rests until
+	 * @due_ns, monotonic; then session_return(). NULL: nothing does. */
+	void (*rest)(struct session *s, struct msg *m, uint64_t due_ns);
 	/* It has a state, and another executor than before. May be NULL. */
 	void (*moved)(struct session *s);
 };

@@ -417,6 +417,7 @@ const struct session_ops mailslot_ops = {
 	.renew = mailslot_renew,
 	.alias = mailslot_alias,
 	.cancelled = mailslot_cancelled,
+	.rest = mailslot_rest,
 	.gaps = true,
 };
 

@@ -145,6 +145,8 @@ void mailslot_crowd(const struct session *t, struct peer_crowd *crowd);
  * else. */
 const struct consumer_init *mailslot_consumer(const struct session *t);
 
+/* session_ops.rest */
+void mailslot_rest(struct session *t, struct msg *m, uint64_t due_ns);
 /* @m, with an extra, has been written to a client of @t called @name. */
 void mailslot_tell_history(struct session *t, const struct msg *m,
 	const struct consumer_init *who, const char *name);

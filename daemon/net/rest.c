@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "kernel/history.h"
+#include "kernel/journal.h"
 #include "net/mailslot.h"
 
 static struct sched *
@@ -77,7 +78,14 @@ rest(struct mailslot *slot, struct msg *m, uint64_t due_ns)
 		due_ns - home_of(slot->session)->now_ns, "it rests");
 	*r = (struct resting){.next = *link, .msg = m, .due_ns = due_ns};
 	*link = r;
+	journal_rests(home_of(slot->session), m, due_ns);
 	mailslot_wake_at(slot, slot->resting->due_ns);
+}
+
+void
+mailslot_rest(struct session *t, struct msg *m, uint64_t due_ns)
+{
+	rest(t->state, m, due_ns);
 }
 
 /* Doubles with each try. */

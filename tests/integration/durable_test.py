@@ -293,6 +293,38 @@ class Durable(ctl.TestCase):
         self.ctl("queue", "purge", "jobs", "--event", "a", "--yes")
         self.assertEqual(self.waiting("jobs"), ["b"])
 
+    def give_back(self, client, delivery, delay_ms):
+        client.VERBS = {**client.VERBS, "give_back": 55}
+        self.assertEqual(harness.first(client.request(
+            "give_back", (1, 1), (2, delivery), (3, 1), (4, delay_ms)), 2), 0)
+
+    # B34: a rest is not cut short by a restart, and counts one attempt
+    def test_what_rests_does_so_across_kill_9(self):
+        self.slot()
+        self.start()
+        with self.daemon.client() as c:
+            self.bind(c, "jobs")
+            self.ctl("post", "jobs", "long")
+            self.ctl("post", "jobs", "short")
+            c.until(lambda: len(c.deliveries) == 2)
+            self.give_back(c, 1, 3_600_000)
+            self.give_back(c, 2, 1500)
+            self.ctl("post", "jobs", "behind", "--wait", "durable")
+            c.until(lambda: len(c.deliveries) == 3)
+            self.settle(c, 3)
+            wait_for(lambda: self.accounts()["handled"] == 1, "its end")
+            self.ctl("post", "jobs", "last", "--wait", "durable")
+        self.crash()
+        wait_for(lambda: self.accounts()["leased"] >= 1, "the long one rests")
+        with self.daemon.client() as c:
+            self.bind(c, "jobs")
+            c.until(lambda: len(c.deliveries) == 2)
+            got = {harness.first(d, 3): harness.first(d, 14)
+                   for d in c.deliveries}
+            self.assertEqual(got[b"short"], 1)
+            self.assertIn(b"last", got)
+            self.assertEqual(self.accounts()["leased"], 3)
+
     def test_durable_without_a_store_says_so(self):
         self.daemon.configure()
         self.keep()
