@@ -56,6 +56,8 @@ struct role {
 	struct bench *b;
 	uint64_t sent, got;        /* messages sent / received (or acked) */
 	uint64_t t_first, t_last;  /* first send, last receive (or ack) */
+	uint64_t spent_ns;         /* dur-drain: taking them out */
+	uint64_t before_ns;        /* and storing them */
 	uint64_t seen;             /* producer: cached progress of consumers */
 	int ends;                  /* consumer: end marks seen */
 	uint64_t expect[MAX_PROD]; /* consumer: next sequence per producer */
@@ -71,6 +73,8 @@ struct bench {
 	size_t size; /* payload bytes */
 	int nprod, ncons;
 	bool relaxed;    /* in dur-256-e */
+	unsigned n;      /* in dur-drain: events that are stored */
+	bool settled;    /* in dur-ack: posts count when they are settled */
 	bool sync;       /* in sync-8: wait for the ack of each post */
 	uint64_t window; /* messages in flight per producer, 0: off */
 	uint64_t run_ns; /* how long producers keep sending */
@@ -111,6 +115,10 @@ struct peer {
 	void (*echo)(struct bench *, struct role *);
 	void (*echo_pipe)(struct bench *, struct role *);
 	void (*durable)(struct bench *, struct role *);
+	/* dur-ack: the poster, a DURABLE, or who takes and settles what it
+	 * posts, a CONSUMER */
+	void (*settled)(struct bench *, struct role *);
+	void (*drain)(struct bench *, struct role *);
 	int (*open_conn)(struct bench *, int i); /* open idle connection i */
 	int (*open_sub)(struct bench *, int i);  /* make it a receiver too */
 	uint64_t window;  /* 0: the transport itself pushes back */
@@ -168,6 +176,10 @@ void call_done(struct role *r);
 /* Pipelined echo and durable posts: up to a fixed number outstanding. */
 int post_next(struct role *r, void *buf); /* 0 when the time is over */
 void post_acked(struct role *r, unsigned n);
+/* In dur-ack, if the server does not tell the poster: the consumer says that it
+ * has settled so many more; the poster looks, and waits if there are none. */
+void settled_more(struct role *r, unsigned n);
+unsigned settled_wait(struct role *r);
 static inline unsigned
 post_open(const struct role *r)
 {

@@ -235,13 +235,11 @@ echo_pipe(struct bench *b, struct role *r)
 
 /* ---- durable posts ------------------------------------------------------ */
 
-/* Nobody takes them: all stay in the store. */
 static void
-durable(struct bench *b, struct role *r)
+posts(struct bench *b, struct role *r, int level)
 {
 	struct evd *c = connect_to(b);
-	struct evd_post_options opt = {
-		.size = sizeof opt, .level = EVD_DURABLE};
+	struct evd_post_options opt = {.size = sizeof opt, .level = level};
 	char *msg = calloc(1, b->size);
 	bool more = true;
 
@@ -265,6 +263,89 @@ durable(struct bench *b, struct role *r)
 		post_acked(r, post_open(r) - (unsigned)evd_posts_pending(c));
 	}
 	CHECK(evd_posts_failed(c) == 0);
+}
+
+/* Nobody takes them: all stay in the store. */
+static void
+durable(struct bench *b, struct role *r)
+{
+	posts(b, r, EVD_DURABLE);
+}
+
+/* Settled by who takes the next one; the poster is told when that is safe. */
+static void
+settled(struct bench *b, struct role *r)
+{
+	struct evd *c;
+
+	if (r->kind == DURABLE) {
+		posts(b, r, EVD_HANDLED);
+		return;
+	}
+	c = connect_to(b);
+	TRY(c, evd_bind(c, "jobs", 0, 0));
+	role_ready(r);
+	for (;;) {
+		const struct evd_event *e = take(c, EVD_DELIVERY);
+
+		CHECK(evd_event_size(e) == b->size);
+	}
+}
+
+/* ---- events that were stored before ------------------------------------- */
+
+static void
+store_events(struct evd *c, struct bench *b, struct role *r)
+{
+	struct evd_post_options opt = {
+		.size = sizeof opt, .level = EVD_DURABLE};
+	char *msg = calloc(1, b->size);
+	uint64_t since = now_ns();
+
+	TRY(c, evd_resolve(c, "jobs", &opt.id));
+	for (unsigned i = 0; i < b->n; i++) {
+		memcpy(msg, &i, sizeof i);
+		TRY(c, evd_post_opt(c, NULL, "job", msg, b->size, &opt));
+	}
+	TRY(c, evd_drain(c, 4 * WAIT_MS));
+	CHECK(evd_posts_failed(c) == 0);
+	r->before_ns += now_ns() - since;
+	free(msg);
+}
+
+static void
+take_events(struct bench *b, struct role *r)
+{
+	struct evd *c = connect_to(b);
+	const struct evd_event *e;
+	uint64_t since = now_ns();
+	unsigned seen;
+	int binding = evd_bind(c, "jobs", 0, 0);
+
+	TRY(c, binding);
+	for (unsigned i = 0; i < b->n; i++, r->got++) {
+		e = take(c, EVD_DELIVERY);
+		memcpy(&seen, evd_event_data(e), sizeof seen);
+		CHECK(seen == i);
+	}
+	r->spent_ns += now_ns() - since;
+	TRY(c, evd_process(c)); /* settles the last */
+	TRY(c, evd_flush(c));
+	TRY(c, evd_unbind(c, binding));
+	evd_free(c);
+}
+
+static void
+drain(struct bench *b, struct role *r)
+{
+	struct evd *c = connect_to(b);
+	unsigned rounds = b->n < 10000 ? 300 : b->n < 1000000 ? 5 : 1;
+
+	role_ready(r);
+	for (unsigned i = 0; i < rounds; i++) {
+		store_events(c, b, r);
+		take_events(b, r);
+	}
 }
 
 /* ---- idle connections -------------------------------------------------- */
@@ -310,6 +391,8 @@ main(int argc, char **argv)
 			.echo = echo,
 			.echo_pipe = echo_pipe,
 			.durable = durable,
+			.settled = settled,
+			.drain = drain,
 			.open_conn = open_conn,
 			.open_sub = open_sub,
 			.acks = true},

@@ -376,6 +376,75 @@ durable(struct bench *b, struct role *r)
 	posts(b, r, true);
 }
 
+/* ---- posts that are taken and settled ----------------------------------- */
+
+/* Up to DEPTH from the post to the settling that is safe. */
+static void
+post_settled(struct bench *b, struct role *r, redisContext *c)
+{
+	char *msg = calloc(1, b->size);
+	unsigned open = 0; /* answers to come */
+	bool more = true;
+
+	while (more || post_open(r) > 0) {
+		while (more && post_open(r) < DEPTH) {
+			more = post_next(r, msg);
+			if (more)
+				open += (unsigned)append_msg(b, c, msg);
+		}
+		flush(c);
+		for (; open; open--)
+			drop(c);
+		if (post_open(r) > 0)
+			post_acked(r, settled_wait(r));
+	}
+}
+
+static void
+settle_all(redisContext *c, const redisReply *list, struct role *r)
+{
+	const char *v[DEPTH + 3] = {"XACK", "box:0", "group"};
+	size_t n[DEPTH + 3] = {4, 5, 5};
+
+	for (size_t i = 0; i < list->elements; i++) {
+		const redisReply *id = list->element[i]->element[0];
+		const redisReply *f = list->element[i]->element[1];
+
+		CHECK(f->element[1]->len == (size_t)r->b->size);
+		v[i + 3] = id->str;
+		n[i + 3] = (size_t)id->len;
+	}
+	redisAppendCommandArgv(c, (int)list->elements + 3, v, n);
+	drop(c);
+	settled_more(r, (unsigned)list->elements);
+}
+
+/* One consumer of a group. */
+static void
+settled(struct bench *b, struct role *r)
+{
+	redisContext *c = connect_to(b);
+
+	if (r->kind == DURABLE) {
+		role_ready(r);
+		post_settled(b, r, c);
+		return;
+	}
+	freeReplyObject(
+		redisCommand(c, "XGROUP CREATE box:0 group $ MKSTREAM"));
+	role_ready(r);
+	for (;;) {
+		redisReply *m = redisCommand(c,
+			"XREADGROUP GROUP group one COUNT %d BLOCK 0 "
+			"STREAMS box:0 >",
+			DEPTH);
+
+		CHECK(m && m->type == REDIS_REPLY_ARRAY && m->elements == 1);
+		settle_all(c, m->element[0]->element[1], r);
+		freeReplyObject(m);
+	}
+}
+
 /* ---- idle connections -------------------------------------------------- */
 
 static redisContext *idle[2000];
@@ -432,6 +501,7 @@ main(int argc, char **argv)
 			.producer = producer,
 			.consumer = consumer,
 			.durable = durable,
+			.settled = settled,
 			.window = 4096,
 			.skip = "idle",
 			.acks = true},

@@ -195,3 +195,26 @@ post_acked(struct role *r, unsigned n)
 	}
 	r->t_last = t;
 }
+
+void
+settled_more(struct role *r, unsigned n)
+{
+	struct bench *b = r->b;
+
+	r->got += n;
+	atomic_store(&b->rx[0][0].n, r->got);
+	atomic_fetch_add(&b->wake[0].seq, 1);
+	futex_wake(&b->wake[0].seq);
+}
+
+unsigned
+settled_wait(struct role *r)
+{
+	struct bench *b = r->b;
+	uint32_t seq = atomic_load(&b->wake[0].seq);
+	uint64_t n = atomic_load(&b->rx[0][0].n);
+
+	if (n == r->got)
+		futex_wait(&b->wake[0].seq, seq, 2000000);
+	return (unsigned)(atomic_load(&b->rx[0][0].n) - r->got);
+}

@@ -19,13 +19,24 @@
 
 enum { WATCHDOG_S = 25 };
 
-enum { K_FLOW, K_CALL, K_ECHO, K_PIPE, K_DUR, K_CONN, K_IDLE };
+enum {
+	K_FLOW,
+	K_CALL,
+	K_ECHO,
+	K_PIPE,
+	K_DUR,
+	K_DUR_ACK,
+	K_DRAIN,
+	K_CONN,
+	K_IDLE
+};
 
 static const struct scenario {
 	const char *name;
 	int kind;
 	size_t size;
 	int nprod, ncons;
+	unsigned n;   /* dur-drain: events stored */
 	bool relaxed; /* dur: sync about once a second, not per ack */
 	bool one_cpu; /* pin every process to one CPU */
 	bool sync;    /* wait for the ack of each post */
@@ -42,6 +53,10 @@ static const struct scenario {
 	{"echo-pipe-64", K_PIPE, .size = 64},
 	{"dur-256", K_DUR, .size = 256},
 	{"dur-256-e", K_DUR, .size = 256, .relaxed = true},
+	{"dur-ack", K_DUR_ACK, .size = 256, .nprod = 1, .ncons = 1},
+	{"dur-drain-1e3", K_DRAIN, .size = 256, .n = 1000},
+	{"dur-drain-1e5", K_DRAIN, .size = 256, .n = 100000},
+	{"dur-drain-1e6", K_DRAIN, .size = 256, .n = 1000000},
 	{"conn-2000", K_CONN, .size = 0},
 	{"idle", K_IDLE, .size = 0},
 	{NULL, 0, .size = 0},
@@ -77,6 +92,10 @@ offers(const struct peer *p, const struct scenario *s)
 		return p->echo_pipe != NULL;
 	case K_DUR:
 		return p->durable != NULL;
+	case K_DUR_ACK:
+		return p->settled != NULL;
+	case K_DRAIN:
+		return p->drain != NULL;
 	case K_CONN:
 		return p->open_conn != NULL;
 	case K_IDLE:
@@ -198,7 +217,7 @@ run_role(struct role *r)
 		p->producer(r->b, r);
 		break;
 	case CONSUMER:
-		p->consumer(r->b, r);
+		(r->b->settled ? p->settled : p->consumer)(r->b, r);
 		break;
 	case CALLER:
 		p->caller(r->b, r);
@@ -213,7 +232,9 @@ run_role(struct role *r)
 		p->echo_pipe(r->b, r);
 		break;
 	case DURABLE:
-		p->durable(r->b, r);
+		(r->b->settled    ? p->settled
+			: r->b->n ? p->drain
+				  : p->durable)(r->b, r);
 		break;
 	}
 	atomic_store(&r->done, 1);
@@ -378,17 +399,34 @@ static void
 run_dur(struct bench *b)
 {
 	add_role(b, DURABLE, 0);
+	if (b->settled)
+		add_role(b, CONSUMER, 0);
 	run_roles(b, 1);
 	struct role *r = &b->role[0];
+	uint64_t cpu = b->srv_cpu;
+	for (int i = 0; i < b->nrole; i++)
+		cpu += b->role[i].cpu;
 	CHECK(r->got == r->sent && r->got > 0);
 	out(b, "acked_per_s",
 		(double)r->got / ((double)(r->t_last - r->t_first) / 1e9),
 		"msgs/s");
 	out(b, "ack_p50", hist_us(&r->h, 0.5), "us");
 	out(b, "ack_p99", hist_us(&r->h, 0.99), "us");
-	out(b, "cpu_us_per_msg",
-		(double)(r->cpu + b->srv_cpu) / 1e3 / (double)r->got, "us");
+	out(b, "cpu_us_per_msg", (double)cpu / 1e3 / (double)r->got, "us");
 	out(b, "cpu_server", (double)b->srv_cpu / 1e3 / (double)r->got, "us");
+	out(b, "n", (double)r->got, "msgs");
+}
+
+static void
+run_drain(struct bench *b)
+{
+	add_role(b, DURABLE, 0);
+	run_roles(b, 1);
+	struct role *r = &b->role[0];
+	out(b, "drained_per_s", (double)r->got / ((double)r->spent_ns / 1e9),
+		"msgs/s");
+	out(b, "stored_per_s", (double)r->got / ((double)r->before_ns / 1e9),
+		"msgs/s");
 	out(b, "n", (double)r->got, "msgs");
 }
 
@@ -478,6 +516,8 @@ bench_new(const struct peer *p, const struct scenario *s)
 	b->ncons = s->ncons;
 	b->relaxed = s->relaxed;
 	b->sync = s->sync;
+	b->settled = s->kind == K_DUR_ACK;
+	b->n = s->n;
 	b->window = (uint64_t)env_num("BENCH_WINDOW", (long)p->window);
 	b->run_ns = (uint64_t)env_num("BENCH_MS", 3000) * 1000000u;
 	b->calls = (int)env_num("BENCH_CALLS", 20000);
@@ -523,7 +563,11 @@ run_scenario(struct bench *b, const struct scenario *s, double startup_ms)
 		run_call(b, s->kind);
 		break;
 	case K_DUR:
+	case K_DUR_ACK:
 		run_dur(b);
+		break;
+	case K_DRAIN:
+		run_drain(b);
 		break;
 	case K_CONN:
 		run_conn(b);
