@@ -48,8 +48,9 @@ struct waiter {
 struct lane {
 	struct batch *first, *last; /* not safe yet; the last may be open */
 	struct waiter *waiters, **waiters_end;
-	uint64_t next; /* the first record that has not been read */
-	bool unread;   /* there may be such */
+	uint64_t next;     /* the first record that has not been read */
+	uint32_t n_behind; /* records that came behind those, for ever */
+	bool unread;       /* there may be such */
 	bool loading;
 };
 

@@ -15,6 +15,7 @@ struct load_job {
 	struct store_read read;
 	struct journal *journal;
 	unsigned lane;
+	uint32_t n_behind; /* of the lane, when it was asked for */
 };
 
 /* ---- one event ----------------------------------------------------------- */
@@ -296,9 +297,10 @@ is_known(const struct lane *lane, uint64_t no)
 }
 
 static void
-take_rows(struct journal *j, unsigned i, const struct store_read *read)
+take_rows(struct journal *j, const struct load_job *l)
 {
-	struct lane *lane = &j->lanes[i];
+	const struct store_read *read = &l->read;
+	struct lane *lane = &j->lanes[l->lane];
 
 	lane->unread = read->more;
 	for (uint32_t n = 0; n < read->n; n++) {
@@ -311,11 +313,13 @@ take_rows(struct journal *j, unsigned i, const struct store_read *read)
 			break;
 		}
 		lane->next = batch_number(row) + 1;
-		take_row(j, i, row);
+		take_row(j, l->lane, row);
 	}
 	for (struct batch *b = lane->first; b; b = b->next)
 		if (b->decided && !b->in_memory)
 			lane->unread = true;
+	if (lane->n_behind != l->n_behind) /* it may not have seen them */
+		lane->unread = true;
 }
 
 /* Nothing is left to be read: what is still counted is not there. */
@@ -351,7 +355,7 @@ load_done(struct sched *s, struct store_job *job)
 			j->box->name, strerror(-job->status));
 		journal_retry_later(j);
 	} else if (j->session) {
-		take_rows(j, l->lane, &l->read);
+		take_rows(j, l);
 		journal_purge_passed(j->session);
 		journal_moved_passed(j->session);
 		settle_count(j);
@@ -385,6 +389,8 @@ load(struct journal *j, unsigned i)
 	l->read.also = STORE_MARKS;
 	l->read.max_rows = LOAD_ROWS;
 	l->read.max_size = LOAD_SIZE;
+	l->read.soon = j->lanes[i].next; /* the first: behind what was asked */
+	l->n_behind = j->lanes[i].n_behind;
 	l->job.read = &l->read;
 	l->job.sched = j->sched;
 	l->job.done = load_done;

@@ -235,6 +235,7 @@ decide(struct batch *b)
 	if (!lane->unread)
 		lane->next = b->no;
 	lane->unread = true;
+	lane->n_behind++;
 }
 
 /* Who waits for more than that it is safe is remembered until it is read. */

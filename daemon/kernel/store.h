@@ -58,6 +58,10 @@ struct store_read {
 	struct store_row *rows;
 	uint32_t n;
 	bool more; /* there are further ones */
+	/* It need not wait for jobs that were handed over before it, nor they
+	 * for it: what it finds may be older than what they come back with.
+	 * Only for a job that does nothing else. */
+	bool soon;
 };
 
 struct store_job {

@@ -6,7 +6,6 @@
  * comes meanwhile is fresh. When one fails, what is fresh joins what is frozen,
  * so that rows which have been erased since are not written any more. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -51,15 +50,10 @@ checkpoint_run(void *arg)
 int
 checkpoint_start(struct lmdb *l)
 {
-	sigset_t all, old;
-	int r;
+	int r = lmdb_thread(&l->checkpoint.thread, checkpoint_run, l);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&l->checkpoint.thread, NULL, checkpoint_run, l);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	l->checkpoint.runs = !r;
-	return r ? err_raise(-r) : 0;
+	return r;
 }
 
 void
@@ -77,6 +71,17 @@ checkpoint_end(struct lmdb *l)
 
 /* ---- what became of it --------------------------------------------------- */
 
+static int
+merge(struct lmdb *l)
+{
+	int r;
+
+	pthread_mutex_lock(&l->file.view_lock);
+	r = rows_merge(l->frozen, l->fresh);
+	pthread_mutex_unlock(&l->file.view_lock);
+	return err_pass(r);
+}
+
 static void
 succeeded(struct lmdb *l)
 {
@@ -84,7 +89,9 @@ succeeded(struct lmdb *l)
 
 	l->applied = l->checkpoint.upto.no;
 	l->checkpoint.retry_ns = 0;
+	pthread_mutex_lock(&l->file.view_lock);
 	rows_clear(l->frozen);
+	pthread_mutex_unlock(&l->file.view_lock);
 	if (l->applied == l->wal.no)
 		wal_rewind(&l->wal);
 	if (again)
@@ -96,7 +103,7 @@ failed(struct lmdb *l)
 {
 	lmdb_tell_failure(l, l->checkpoint.status);
 	l->checkpoint.retry_ns = lmdb_now_ns() + (uint64_t)RETRY_MS * NS_PER_MS;
-	if (!rows_merge(l->frozen, l->fresh))
+	if (!merge(l))
 		l->checkpoint.upto.no = l->wal.no;
 }
 
@@ -136,11 +143,13 @@ freeze(struct lmdb *l)
 {
 	struct rows *rows = l->frozen;
 
-	if (rows->n && rows_merge(rows, l->fresh))
+	if (rows->n && merge(l))
 		return; /* then by itself, as it was */
 	if (!rows->n) {
+		pthread_mutex_lock(&l->file.view_lock);
 		l->frozen = l->fresh;
 		l->fresh = rows;
+		pthread_mutex_unlock(&l->file.view_lock);
 	}
 	l->checkpoint.upto = (struct lmdb_applied){l->wal.no, l->file.mark};
 }

@@ -38,29 +38,35 @@ lmdb_now_ns(void)
 /* ---- handing over -------------------------------------------------------- */
 
 static void
+add_job(struct lmdb *l, struct store_job *job)
+{
+	job->next = NULL;
+	if (l->last)
+		l->last->next = job;
+	else
+		l->first = job;
+	l->last = job;
+	l->waiting += job_bytes(job);
+	l->hurried |= job->read || job->run || !job->n_writes;
+}
+
+static void
 lmdb_submit(
 	struct store *store, struct store_job *first, struct store_job *last)
 {
 	struct lmdb *l = lmdb_of(store);
-	uint64_t size = 0;
-	bool hurried = false;
 
-	for (struct store_job *job = first;; job = job->next) {
-		size += job_bytes(job);
-		hurried |= job->read || job->run || !job->n_writes;
-		if (job == last)
-			break;
-	}
 	last->next = NULL;
 	pthread_mutex_lock(&l->lock);
-	if (l->last)
-		l->last->next = first;
-	else
-		l->first = first;
-	l->last = last;
-	l->waiting += size;
-	l->hurried |= hurried;
-	pthread_cond_signal(&l->come);
+	for (struct store_job *job = first, *next; job; job = next) {
+		next = job->next;
+		if (job->read && job->read->soon)
+			reader_submit(l, job);
+		else
+			add_job(l, job);
+	}
+	if (l->first)
+		pthread_cond_signal(&l->come);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -145,19 +151,6 @@ static const struct store_ops lmdb_ops = {
 
 /* ---- reading ------------------------------------------------------------- */
 
-static int
-read_one(struct lmdb *l, struct store_read *read)
-{
-	struct view v;
-	int r = FAULT(store_read_eio) ? EIO : view_begin(&v, l);
-
-	if (r)
-		return lmdb_error(r);
-	r = lmdb_read(&v, read);
-	view_end(&v);
-	return lmdb_error(r);
-}
-
 static void
 read_round(struct lmdb *l, struct store_job *jobs, struct store_job *end)
 {
@@ -165,7 +158,9 @@ read_round(struct lmdb *l, struct store_job *jobs, struct store_job *end)
 		if (jobs->run && !jobs->status)
 			jobs->status = jobs->run(&l->store, jobs);
 		if (jobs->read && !jobs->status)
-			jobs->status = read_one(l, jobs->read);
+			jobs->status = reader_do(l, jobs->read);
+		if (!jobs->read && !jobs->n_writes) /* behind all others */
+			reader_wait(l);
 	}
 }
 
@@ -224,9 +219,8 @@ jobs_arrive(struct sched *s, struct sched_task *task)
 	}
 }
 
-/* Each scheduler gets its own, in order. */
-static void
-give_back(struct store_job *jobs)
+void
+lmdb_give_back(struct store_job *jobs)
 {
 	struct store_job *firsts[KERNEL_LOOPS_MAX] = {NULL};
 	struct store_job *lasts[KERNEL_LOOPS_MAX] = {NULL}, *next;
@@ -321,7 +315,7 @@ do_jobs(struct lmdb *l, struct store_job *jobs)
 		while (last->next != end)
 			last = last->next;
 		last->next = NULL;
-		give_back(jobs);
+		lmdb_give_back(jobs);
 		jobs = end;
 	}
 }
@@ -362,6 +356,7 @@ lmdb_run(void *arg)
 	}
 	if (l->store.interval_ms && l->wal.dirty)
 		wal_sync(&l->wal); /* LMDB may not be able to take it */
+	reader_end(l);
 	if (!checkpoint_all(l))
 		wal_remove(&l->wal);
 	checkpoint_end(l);
@@ -369,19 +364,33 @@ lmdb_run(void *arg)
 }
 
 /* Signals are for the main thread. */
-static int
-thread_start(struct lmdb *l)
+int
+lmdb_thread(pthread_t *thread, void *(*run)(void *arg), void *arg)
 {
 	sigset_t all, old;
 	int r;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&l->thread, NULL, lmdb_run, l);
+	r = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (r)
-		checkpoint_end(l);
 	return r ? err_raise(-r) : 0;
+}
+
+static int
+threads_start(struct lmdb *l)
+{
+	int r = checkpoint_start(l);
+
+	if (!r)
+		r = reader_start(l);
+	if (!r)
+		r = lmdb_thread(&l->thread, lmdb_run, l);
+	if (!r)
+		return 0;
+	reader_end(l);
+	checkpoint_end(l);
+	return err_pass(r);
 }
 
 /* ---- open and close ------------------------------------------------------ */
@@ -447,6 +456,7 @@ lmdb_free(struct lmdb *l)
 	wal_close(&l->wal);
 	rows_clear(l->fresh);
 	rows_clear(l->frozen);
+	pthread_cond_destroy(&l->reader.asked);
 	pthread_cond_destroy(&l->checkpoint.asked);
 	pthread_cond_destroy(&l->come);
 	pthread_mutex_destroy(&l->lock);
@@ -463,6 +473,7 @@ sync_init(struct lmdb *l)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&l->come, &attr);
 	pthread_cond_init(&l->checkpoint.asked, NULL);
+	pthread_cond_init(&l->reader.asked, NULL);
 	pthread_condattr_destroy(&attr);
 }
 
@@ -535,9 +546,7 @@ lmdb_open(struct lmdb **out, const struct lmdb_config *config,
 		r = boxes_load(l);
 	}
 	if (!r)
-		r = checkpoint_start(l);
-	if (!r)
-		r = thread_start(l);
+		r = threads_start(l);
 	if (r) {
 		lmdb_free(l);
 		return err_pass(r);

@@ -90,7 +90,7 @@ lmdb_apply(struct lmdb_file *f, const struct rows *rows,
 {
 	int r;
 
-	lmdb_file_reserve(f);
+	lmdb_file_look(f, rows->size);
 	r = transact_grown(f, rows, applied, ALL);
 	if (r != -ENOSPC)
 		return r;

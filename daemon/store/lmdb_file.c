@@ -25,8 +25,6 @@
 enum {
 	FORMAT = 2, /* 1: without a log beside it */
 	MAP_STEP = 16 << 20,
-	RESERVE_MAX = 8 << 20,
-	RESERVE_MIN = 256 << 10,
 	KEEP = 1 << 20, /* of room, for what erases */
 	WAL_SHARE =
 		16, /* of the room, for each file of the log: a so-many-th */
@@ -506,7 +504,7 @@ lmdb_file_open(struct lmdb_file *f, struct wal *wal,
 
 	*f = (struct lmdb_file){
 		.lock_fd = -1, .data_fd = -1, .max_size = config->max_size};
-	pthread_mutex_init(&f->map_lock, NULL);
+	pthread_mutex_init(&f->view_lock, NULL);
 	*found = (struct lmdb_found){.boxes = 0};
 	r = FAULT(lmdb_file_open) ? -EIO : make_directory(config->path);
 	if (!r)
@@ -565,9 +563,9 @@ map_resize(struct lmdb_file *f, uint64_t size)
 {
 	int r;
 
-	pthread_mutex_lock(&f->map_lock);
+	pthread_mutex_lock(&f->view_lock);
 	r = mdb_env_set_mapsize(f->env, size);
-	pthread_mutex_unlock(&f->map_lock);
+	pthread_mutex_unlock(&f->view_lock);
 	if (r)
 		return err_raise(lmdb_error(r));
 	f->map_size = size;
@@ -604,55 +602,15 @@ lmdb_file_disk_is_full(const struct lmdb_file *f)
 	       (uint64_t)fs.f_bavail * fs.f_frsize < 2 * KEEP;
 }
 
-static void
-put_zeros(struct lmdb_file *f, uint64_t want)
-{
-	static const uint8_t zeros[RESERVE_MIN];
-
-	while (f->file_size < want) {
-		uint64_t left = want - f->file_size;
-		ssize_t n = pwrite(f->data_fd, zeros,
-			left < RESERVE_MIN ? left : RESERVE_MIN,
-			(off_t)f->file_size);
-
-		if (n <= 0)
-			return;
-		f->file_size += (uint64_t)n;
-	}
-}
-
-/* How far ahead zeros are put. */
-static uint64_t
-reserve_step(const struct lmdb_file *f)
-{
-	uint64_t step = f->file_size / 8;
-
-	if (step < RESERVE_MIN)
-		return RESERVE_MIN;
-	return step > RESERVE_MAX ? RESERVE_MAX : round_up(step, RESERVE_MIN);
-}
-
 void
-lmdb_file_reserve(struct lmdb_file *f)
+lmdb_file_look(struct lmdb_file *f, uint64_t need)
 {
-	uint64_t want, step = reserve_step(f);
-	MDB_envinfo info;
 	struct statvfs fs;
 	struct stat st;
 
-	if (f->data_fd < 0 || mdb_env_info(f->env, &info))
+	if (f->data_fd < 0 || fstat(f->data_fd, &st) < 0 ||
+		fstatvfs(f->data_fd, &fs) < 0)
 		return;
-	want = (info.me_last_pgno + 1) * 4096 + step / 2;
-	if (want <= f->file_size && !f->tight)
-		return;
-	if (fstat(f->data_fd, &st) < 0 || fstatvfs(f->data_fd, &fs) < 0)
-		return;
-	f->file_size = (uint64_t)st.st_size; /* LMDB may have gone on */
-	want = round_up(want + step / 2, RESERVE_MIN);
-	if (want > f->map_size)
-		want = f->map_size;
-	step = want > f->file_size ? want - f->file_size : 0;
-	f->tight = (uint64_t)fs.f_bavail * fs.f_frsize < step + 2 * KEEP;
-	if (!f->tight)
-		put_zeros(f, want);
+	f->file_size = (uint64_t)st.st_size;
+	f->tight = (uint64_t)fs.f_bavail * fs.f_frsize < need + 2 * KEEP;
 }

@@ -20,14 +20,15 @@ struct lmdb_file {
 	MDB_env *env;
 	MDB_dbi tables[STORE_TABLES];
 	int lock_fd; /* held: no other process has the store */
-	int data_fd; /* to make room ahead of what is written */
+	int data_fd; /* to look at its size and its disk */
 	uint64_t file_size, map_size, max_size;
 	uint64_t wal_max; /* bytes of a file of the log */
 	uint64_t run;
 	uint64_t mark; /* of this run's log */
 	bool tight;    /* the disk is nearly full */
-	/* Held by who reads: the map must not grow meanwhile. */
-	pthread_mutex_t map_lock;
+	/* Held by who reads: the map must not grow meanwhile, and what is
+	 * fresh or frozen not change. */
+	pthread_mutex_t view_lock;
 };
 
 /* What is in @log, which is opened, is put into it. */
@@ -41,9 +42,8 @@ int lmdb_file_limit(struct lmdb_file *f, bool freeing);
 int lmdb_file_grow(struct lmdb_file *f, bool freeing);
 /* The disk has no room that is worth mentioning. */
 bool lmdb_file_disk_is_full(const struct lmdb_file *f);
-/* Zeros where it will soon write, so that a sync need not tell the file system
- * of a longer file. What fails is for the write itself to tell. */
-void lmdb_file_reserve(struct lmdb_file *f);
+/* See how large it is, and whether the disk has room for @need more bytes. */
+void lmdb_file_look(struct lmdb_file *f, uint64_t need);
 /* Negative errno of what LMDB returned. */
 int lmdb_error(int r);
 extern const char *const lmdb_table_names[STORE_TABLES];

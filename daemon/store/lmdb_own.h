@@ -1,6 +1,7 @@
 #pragma once
 /* For the files of store/: the store itself. The store's thread owns it, and
- * lends what is said so to the one that makes checkpoints. */
+ * lends what is said so to the one that makes checkpoints. Whoever reads holds
+ * file.view_lock, and so does who changes what is read: fresh and frozen. */
 #include <pthread.h>
 
 #include "store/lmdb_file.h"
@@ -26,6 +27,16 @@ struct checkpoint {
 	bool wanted;                 /* whatever its size and age */
 };
 
+/* Jobs that only read, and need not wait for a sync. */
+struct reader {
+	pthread_t thread;
+	bool runs; /* the thread does */
+	/* of the lock: */
+	pthread_cond_t asked;
+	struct store_job *first, *last;
+	bool busy, ending;
+};
+
 struct lmdb {
 	struct store store;
 	struct lmdb_file file;
@@ -49,6 +60,7 @@ struct lmdb {
 	uint64_t last_box;
 	struct lmdb_stats stats;
 	struct checkpoint checkpoint;
+	struct reader reader;
 };
 
 static inline struct lmdb *
@@ -76,6 +88,25 @@ uint64_t checkpoint_due_ns(const struct lmdb *l);
 void checkpoint_wait(struct lmdb *l);
 /* All that there is goes to LMDB: 0 or negative errno. */
 int checkpoint_all(struct lmdb *l);
+
+/* ---- lmdb.c -------------------------------------------------------------- */
+
+/* Chained jobs are done: each scheduler gets its own, in order. */
+void lmdb_give_back(struct store_job *jobs);
+/* A thread without signals. */
+int lmdb_thread(pthread_t *thread, void *(*run)(void *arg), void *arg);
+
+/* ---- lmdb_reader.c ------------------------------------------------------- */
+
+int reader_start(struct lmdb *l);
+/* Do all that was submitted, and end. */
+void reader_end(struct lmdb *l);
+/* Called with the lock. */
+void reader_submit(struct lmdb *l, struct store_job *job);
+/* Until it has nothing to do. */
+void reader_wait(struct lmdb *l);
+/* Any thread. */
+int reader_do(struct lmdb *l, struct store_read *read);
 
 /* ---- lmdb_write.c -------------------------------------------------------- */
 

@@ -14,10 +14,10 @@ view_begin(struct view *v, struct lmdb *l)
 	int r;
 
 	*v = (struct view){.store = l, .table = STORE_TABLES};
-	pthread_mutex_lock(&l->file.map_lock);
+	pthread_mutex_lock(&l->file.view_lock);
 	r = mdb_txn_begin(l->file.env, NULL, MDB_RDONLY, &v->txn);
 	if (r)
-		pthread_mutex_unlock(&l->file.map_lock);
+		pthread_mutex_unlock(&l->file.view_lock);
 	return r;
 }
 
@@ -27,7 +27,7 @@ view_end(struct view *v)
 	if (v->cursor)
 		mdb_cursor_close(v->cursor);
 	mdb_txn_abort(v->txn);
-	pthread_mutex_unlock(&v->store->file.map_lock);
+	pthread_mutex_unlock(&v->store->file.view_lock);
 }
 
 static int

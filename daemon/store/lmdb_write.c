@@ -209,7 +209,10 @@ write_group(struct lmdb *l, struct group *g)
 	if (!rows->n)
 		l->fresh_ns = lmdb_now_ns();
 	rows_unroom(rows, (uint8_t *)g->bytes + l->wal.written);
-	return wal_index(rows, g->bytes);
+	pthread_mutex_lock(&l->file.view_lock);
+	r = wal_index(rows, g->bytes);
+	pthread_mutex_unlock(&l->file.view_lock);
+	return err_pass(r);
 }
 
 /* ---- past the log -------------------------------------------------------- */

@@ -56,7 +56,9 @@ struct role {
 	struct bench *b;
 	uint64_t sent, got;        /* messages sent / received (or acked) */
 	uint64_t t_first, t_last;  /* first send, last receive (or ack) */
-	uint64_t spent_ns;         /* dur-drain: taking them out */
+	uint64_t spent_ns;         /* dur-drain: taking them out, */
+	uint64_t client_ns;        /* CPU time for that, this process's */
+	uint64_t server_ns;        /* and the server's */
 	uint64_t before_ns;        /* and storing them */
 	uint64_t seen;             /* producer: cached progress of consumers */
 	int ends;                  /* consumer: end marks seen */

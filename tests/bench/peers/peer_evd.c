@@ -318,7 +318,8 @@ take_events(struct bench *b, struct role *r)
 {
 	struct evd *c = connect_to(b);
 	const struct evd_event *e;
-	uint64_t since = now_ns();
+	uint64_t since = now_ns(), client = proc_cpu_ns(getpid());
+	uint64_t server = proc_cpu_ns(b->srv[0]);
 	unsigned seen;
 	int binding = evd_bind(c, "jobs", 0, 0);
 
@@ -329,6 +330,8 @@ take_events(struct bench *b, struct role *r)
 		CHECK(seen == i);
 	}
 	r->spent_ns += now_ns() - since;
+	r->client_ns += proc_cpu_ns(getpid()) - client;
+	r->server_ns += proc_cpu_ns(b->srv[0]) - server;
 	TRY(c, evd_process(c)); /* settles the last */
 	TRY(c, evd_flush(c));
 	TRY(c, evd_unbind(c, binding));

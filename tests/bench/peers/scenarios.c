@@ -425,6 +425,10 @@ run_drain(struct bench *b)
 	struct role *r = &b->role[0];
 	out(b, "drained_per_s", (double)r->got / ((double)r->spent_ns / 1e9),
 		"msgs/s");
+	out(b, "cpu_us_per_msg",
+		(double)(r->client_ns + r->server_ns) / 1e3 / (double)r->got,
+		"us");
+	out(b, "cpu_server", (double)r->server_ns / 1e3 / (double)r->got, "us");
 	out(b, "stored_per_s", (double)r->got / ((double)r->before_ns / 1e9),
 		"msgs/s");
 	out(b, "n", (double)r->got, "msgs");

@@ -219,6 +219,33 @@ test_a_long_queue_is_read_in_pieces(void **state)
 	assert_int_equal(fake_store_count(w->store, STORE_EVENTS), 0);
 }
 
+/* The store is read as it was before an event was written, which is told after
+ * it: the event is read, too. */
+static void
+test_a_late_read_does_not_hide_what_came_meanwhile(void **state)
+{
+	struct world *w = *state;
+	enum { N = JOURNAL_WINDOW * 5, MORE = 60 };
+
+	pause_box(w);
+	for (unsigned i = 0; i < N; i++)
+		fixture_post(w->poster, w->box, "e");
+	fake_store_run(w->f, w->store);
+	assert_true(journal_backlog(w->box->session) > 0);
+	w->store->late = true;
+	queue_resume(w->box->session);
+	for (unsigned i = 0; i < MORE; i++) {
+		fixture_post(w->poster, w->box, "more");
+		fixture_run(w->f);
+		fake_store_step(w->store);
+	}
+	fake_store_run(w->f, w->store);
+	assert_int_equal(w->box->n_run, N + MORE);
+	assert_int_equal(w->box->session->box.n, 0);
+	assert_int_equal(fake_store_count(w->store, STORE_EVENTS), 0);
+	assert_int_equal(atomic_load(&w->store->store.n_damaged), 0);
+}
+
 static void
 test_a_long_queue_survives(void **state)
 {
@@ -617,6 +644,7 @@ main(void)
 		TEST(test_bytes_come_back_as_they_were),
 		TEST(test_urgent_ones_go_first_after_a_restart),
 		TEST(test_a_long_queue_is_read_in_pieces),
+		TEST(test_a_late_read_does_not_hide_what_came_meanwhile),
 		TEST(test_a_long_queue_survives),
 		TEST(test_new_ones_come_behind_those_in_the_store),
 		TEST(test_a_failed_write_refuses_and_recovers),

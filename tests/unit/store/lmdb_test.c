@@ -49,6 +49,39 @@ test_reads_are_in_order_and_bounded(void **state)
 	assert_string_equal(get(w, "z", 1, 2, &more), "");
 }
 
+/* A job that does nothing comes back behind all that came before it, also behind
+ * reads that did not wait. */
+static void
+test_nothing_is_left_behind_a_barrier(void **state)
+{
+	struct world *w = *state;
+	enum { N = 50 };
+	struct job *reads = calloc(N, sizeof(*reads));
+	struct job barrier = {.done = false};
+
+	assert_int_equal(open_store(w), 0);
+	put(w, "a", "1", 1);
+	for (unsigned i = 0; i < N; i++) {
+		reads[i].read = (struct store_read){.table = STORE_EVENTS,
+			.also = STORE_TABLES,
+			.max_rows = 10,
+			.max_size = 100,
+			.soon = true};
+		reads[i].job.read = &reads[i].read;
+		submit(w, &reads[i]);
+	}
+	submit(w, &barrier);
+	assert_int_equal(wait_for(w, &barrier), 0);
+	sched_turn(&w->sched);
+	for (unsigned i = 0; i < N; i++) {
+		assert_true(reads[i].done);
+		assert_int_equal(reads[i].job.status, 0);
+		assert_int_equal(reads[i].read.n, 1);
+		free(reads[i].read.rows);
+	}
+	free(reads);
+}
+
 /* Several that wait are one transaction. */
 static void
 test_jobs_are_committed_together(void **state)
@@ -340,6 +373,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_rows_are_there_after_a_restart),
 		TEST(test_reads_are_in_order_and_bounded),
+		TEST(test_nothing_is_left_behind_a_barrier),
 		TEST(test_jobs_are_committed_together),
 		TEST(test_the_map_grows),
 		TEST(test_a_full_store_refuses_and_recovers),
