@@ -66,7 +66,8 @@ dead_store(struct sched *s, struct dead *d)
 	uint64_t no, key;
 	uint8_t *bytes;
 
-	if (!t)
+	/* What the store had no room for would keep it from making some. */
+	if (!t || d->status == EVD_STATUS_IO)
 		return;
 	bytes = FAULT(dead_store) ? NULL
 				  : malloc(sizeof(struct stored) +

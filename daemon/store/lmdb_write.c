@@ -184,18 +184,12 @@ append(struct lmdb *l, struct group *g, uint8_t *end)
 }
 
 static int
-write_group(struct lmdb *l, struct group *g)
+write_once(struct lmdb *l, struct group *g)
 {
 	struct rows *rows;
 	uint8_t *end;
-	int r;
+	int r = make_room(l, wal_room(g->size, 0), g->freeing_only);
 
-	measure(g);
-	if (!g->n)
-		return 0;
-	if (wal_room(g->size, 0) > l->wal.max - l->wal.max / KEPT)
-		return -E2BIG;
-	r = make_room(l, wal_room(g->size, 0), g->freeing_only);
 	rows = l->fresh;
 	if (!r)
 		r = put_together(l, g, &end);
@@ -213,6 +207,24 @@ write_group(struct lmdb *l, struct group *g)
 	r = wal_index(rows, g->bytes);
 	pthread_mutex_unlock(&l->file.view_lock);
 	return err_pass(r);
+}
+
+static int
+write_group(struct lmdb *l, struct group *g)
+{
+	int r;
+
+	measure(g);
+	if (!g->n)
+		return 0;
+	if (wal_room(g->size, 0) > l->wal.max - l->wal.max / KEPT)
+		return -E2BIG;
+	r = write_once(l, g);
+	/* The disk is full, but the log may have room that LMDB has to free. */
+	if (r == -ENOSPC && wal_must_grow(&l->wal, wal_room(g->size, 0)) &&
+		l->wal.no != l->applied && !checkpoint_all(l))
+		r = write_once(l, g);
+	return r;
 }
 
 /* ---- past the log -------------------------------------------------------- */

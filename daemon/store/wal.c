@@ -308,6 +308,12 @@ wal_left(const struct wal *l)
 }
 
 bool
+wal_must_grow(const struct wal *l, uint64_t size)
+{
+	return l->files[l->now].at + size > l->files[l->now].ready;
+}
+
+bool
 wal_other_is_free(const struct wal *l, uint64_t applied)
 {
 	return l->files[!l->now].last <= applied;
@@ -324,8 +330,11 @@ wal_turn(struct wal *l)
 void
 wal_rewind(struct wal *l)
 {
-	for (unsigned i = 0; i < WAL_FILES; i++)
+	for (unsigned i = 0; i < WAL_FILES; i++) {
 		l->files[i].at = l->files[i].last = 0;
+		if (l->files[i].ready > l->files[l->now].ready)
+			l->now = i;
+	}
 }
 
 uint64_t

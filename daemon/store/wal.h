@@ -97,11 +97,13 @@ int wal_index(struct rows *rows, const void *group);
 
 /* Bytes that the file which is written has left. */
 uint64_t wal_left(const struct wal *l);
+/* ... and whether the file grows by @size more. */
+bool wal_must_grow(const struct wal *l, uint64_t size);
 /* All that is in the other file is in LMDB, which has what is up to @applied.
  * wal_turn() writes there from now on. */
 bool wal_other_is_free(const struct wal *l, uint64_t applied);
 void wal_turn(struct wal *l);
-/* All groups are in LMDB: begin at the front. */
+/* All groups are in LMDB: begin at the front of the larger file. */
 void wal_rewind(struct wal *l);
 /* Bytes of the files. */
 uint64_t wal_size(const struct wal *l);

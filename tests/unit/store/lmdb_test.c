@@ -49,8 +49,8 @@ test_reads_are_in_order_and_bounded(void **state)
 	assert_string_equal(get(w, "z", 1, 2, &more), "");
 }
 
-/* A job that does nothing comes back behind all that came before it, also behind
- * reads that did not wait. */
+/* A job that does nothing comes back behind all that came before it, reads that
+ * did not wait among them. */
 static void
 test_nothing_is_left_behind_a_barrier(void **state)
 {
