@@ -278,6 +278,18 @@ evd_session_children(const struct evd_session *s)
 	return session_pb(s)->children;
 }
 
+uint32_t
+evd_session_state_keys(const struct evd_session *s)
+{
+	return session_pb(s)->state_keys;
+}
+
+uint64_t
+evd_session_state_size(const struct evd_session *s)
+{
+	return session_pb(s)->state_size;
+}
+
 uint64_t
 evd_session_denied(const struct evd_session *s)
 {

@@ -191,6 +191,7 @@ config_life_digest(uint64_t digest, const struct session_spec *spec)
 	digest = config_digest_number(digest, spec->collect);
 	digest = config_digest_number(digest, spec->max_attempts);
 	digest = config_digest_number(digest, spec->durable);
+	digest = config_digest_number(digest, spec->state_max);
 	digest = config_digest_number(digest, spec->mode);
 	for (size_t i = 0; i < spec->n_after; i++)
 		digest = config_digest_string(digest, spec->after[i]);

@@ -484,6 +484,8 @@ static const struct config_key keys[] = {
 	KEY("Mailbox", "RetryDelay", set_span, FIELD(retry_ms, 0, DAY_MS)),
 	KEY("Mailbox", "Durable", set_word, FIELD(durable, 0, 0),
 		.words = no_yes),
+	KEY("Mailbox", "DurableState", set_size,
+		FIELD(state_max, 1, 64 << 20)),
 	KEY("Mailbox", "MaxAttempts", set_count, FIELD(max_attempts, 1, 255)),
 	KEY("Session", "Restart", set_restart, .width = 4,
 		.words = restart_words),

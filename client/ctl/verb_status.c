@@ -152,6 +152,10 @@ print_mailbox(struct ctl *ctl, const struct evd_session *s)
 	if (evd_session_repeated(s))
 		print_field(ctl, "Repeated", "%" PRIu64 " posts by key",
 			evd_session_repeated(s));
+	if (evd_session_state_keys(s))
+		print_field(ctl, "State",
+			"%" PRIu32 " durable values, %" PRIu64 " bytes",
+			evd_session_state_keys(s), evd_session_state_size(s));
 	if (evd_session_denied(s))
 		print_field(ctl, "Denied", "%" PRIu64 " requests, by policy",
 			evd_session_denied(s));

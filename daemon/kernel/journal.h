@@ -120,6 +120,9 @@ int journal_put(struct journal *j, const struct store_write *w,
 /* What the session of @t has in the store is known: it may start, and timers
  * may be set for it. */
 bool journal_is_ready(const struct session *t);
+/* ... so that its state can be made. If not, it is told when it may, or fails.
+ */
+bool journal_lets_start(struct session *t);
 /* Call ready() when that is so, or @t goes; never at once. */
 struct journal_wait {
 	struct journal_wait *next;

@@ -100,8 +100,10 @@ struct journal {
 	struct side_write *sides, **sides_end;
 	uint32_t n_sides;
 	struct msg_queue early; /* with keys, while keys are being read */
-	bool keys_known, timers_known;
-	bool ready;                 /* all that a start needs has been read */
+	bool keys_known, timers_known, state_known;
+	int state_status; /* why its durable state could not be read; or 0 */
+	uint32_t n_ends;  /* of n_jobs: those that tell what has ended */
+	bool ready;       /* all that a start needs has been read */
 	struct journal_wait *waits; /* for that */
 	struct list stored;         /* its timers: struct delay_stored */
 	struct told *told;
@@ -189,6 +191,10 @@ void batch_leave_lane(struct batch *b);
 void journal_read_rest(struct journal *j);
 /* All that a start needs has been read, or is of no use any more. */
 void journal_is_read(struct journal *j);
+/* A row that side_link() has written with the next job; NULL: out of memory. */
+struct side_write *side_new(struct journal *j, const struct store_write *w,
+	enum side_kind kind, struct journal_told *told);
+void side_link(struct journal *j, struct side_write *side);
 /* @side goes without having been written. */
 void side_drop(struct journal *j, struct side_write *side, int status);
 /* Read on if few events are in memory. */

@@ -1,6 +1,7 @@
 /* Rows that a journal writes beside its events, and with them: idempotency keys
  * and what kinds keep. See journal.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,14 +12,16 @@
 #include "kernel/dead.h"
 #include "kernel/delay_store.h"
 #include "kernel/journal_batch.h"
+#include "kernel/life.h"
 #include "kernel/schedule.h"
+#include "kernel/state.h"
 
-enum { TIMERS_ROWS = 1000, TIMERS_SIZE = 1 << 20 };
+enum { PIECE_ROWS = 1000, PIECE_SIZE = 1 << 20 };
 
 /* ---- rows beside the events ---------------------------------------------- */
 
-static int
-side_add(struct journal *j, const struct store_write *w, enum side_kind kind,
+struct side_write *
+side_new(struct journal *j, const struct store_write *w, enum side_kind kind,
 	struct journal_told *told)
 {
 	struct side_write *side;
@@ -29,7 +32,7 @@ side_add(struct journal *j, const struct store_write *w, enum side_kind kind,
 			       : malloc(sizeof(*side) + sizeof(uint64_t) +
 					 w->key_size + size + 1);
 	if (!side)
-		return err_raise(-ENOMEM);
+		return NULL;
 	side->next = NULL;
 	side->kind = (uint8_t)kind;
 	side->told = told;
@@ -43,10 +46,27 @@ side_add(struct journal *j, const struct store_write *w, enum side_kind kind,
 		side->write.data = side->bytes + side->write.key_size;
 		memcpy(side->bytes + side->write.key_size, w->data, size);
 	}
+	return side;
+}
+
+void
+side_link(struct journal *j, struct side_write *side)
+{
 	*j->sides_end = side;
 	j->sides_end = &side->next;
 	j->n_sides++;
 	journal_touch(j);
+}
+
+static int
+side_add(struct journal *j, const struct store_write *w, enum side_kind kind,
+	struct journal_told *told)
+{
+	struct side_write *side = side_new(j, w, kind, told);
+
+	if (!side)
+		return err_raise(-ENOMEM);
+	side_link(j, side);
 	return 0;
 }
 
@@ -278,7 +298,7 @@ take_key(struct journal *j, const struct store_row *row)
 static void
 read_some(struct journal *j)
 {
-	if (j->keys_known && j->timers_known)
+	if (j->keys_known && j->timers_known && j->state_known)
 		journal_is_read(j);
 }
 
@@ -340,7 +360,10 @@ dead_done(struct sched *s, struct store_job *job)
 	journal_unref(j);
 }
 
-static bool read_timers(struct journal *j, const struct store_row *after);
+typedef void (*read_done_fn)(struct sched *s, struct store_job *job);
+
+static bool read_piece(struct journal *j, unsigned table,
+	const struct store_row *after, read_done_fn done);
 
 static void
 timers_done(struct sched *s, struct store_job *job)
@@ -357,7 +380,8 @@ timers_done(struct sched *s, struct store_job *job)
 	for (uint32_t i = 0; j->session && i < k->read.n; i++)
 		delay_restore(s, j->session, &k->read.rows[i]);
 	if (j->session && k->read.more && k->read.n)
-		more = read_timers(j, &k->read.rows[k->read.n - 1]);
+		more = read_piece(j, STORE_TIMERS, &k->read.rows[k->read.n - 1],
+			timers_done);
 	free(k->read.rows);
 	free(k);
 	if (!more) {
@@ -365,6 +389,45 @@ timers_done(struct sched *s, struct store_job *job)
 		read_some(j);
 	}
 	journal_unref(j);
+}
+
+/* Without all of it the session must not start. */
+static void
+state_done(struct sched *s, struct store_job *job)
+{
+	struct keys_job *k = container_of(job, struct keys_job, job);
+	struct journal *j = k->journal;
+	bool more = false;
+
+	(void)s;
+	j->n_loads--;
+	j->state_status = job->status;
+	for (uint32_t i = 0; j->session && i < k->read.n; i++)
+		state_restore(j->session, &k->read.rows[i]);
+	if (j->session && k->read.more && k->read.n && !j->state_status) {
+		more = read_piece(j, STORE_STATE, &k->read.rows[k->read.n - 1],
+			state_done);
+		if (!more)
+			j->state_status = -ENOMEM;
+	}
+	free(k->read.rows);
+	free(k);
+	if (!more) {
+		j->state_known = true;
+		read_some(j);
+	}
+	journal_unref(j);
+}
+
+static void
+read_state(struct journal *j)
+{
+	j->state_status = 0;
+	j->state_known = false;
+	if (read_piece(j, STORE_STATE, NULL, state_done))
+		return;
+	j->state_status = -ENOMEM;
+	j->state_known = true;
 }
 
 /* All rows of @table that are of @j; false: out of memory. */
@@ -391,11 +454,12 @@ read_all(struct journal *j, unsigned table, uint32_t max,
 	return true;
 }
 
-/* A piece of them, behind @after if that is not NULL. */
+/* A piece of those, behind @after if that is not NULL. */
 static bool
-read_timers(struct journal *j, const struct store_row *after)
+read_piece(struct journal *j, unsigned table, const struct store_row *after,
+	read_done_fn done)
 {
-	struct keys_job *k = FAULT(read_timers) ? NULL : calloc(1, sizeof(*k));
+	struct keys_job *k = FAULT(read_piece) ? NULL : calloc(1, sizeof(*k));
 
 	if (!k)
 		return false;
@@ -407,13 +471,13 @@ read_timers(struct journal *j, const struct store_row *after)
 		k->read.from_size = (uint16_t)(after->key_size + 1);
 		k->read.from[after->key_size] = 0;
 	}
-	k->read.table = STORE_TIMERS;
+	k->read.table = (uint8_t)table;
 	k->read.also = STORE_TABLES;
-	k->read.max_rows = TIMERS_ROWS;
-	k->read.max_size = TIMERS_SIZE;
+	k->read.max_rows = PIECE_ROWS;
+	k->read.max_size = PIECE_SIZE;
 	k->job.read = &k->read;
 	k->job.sched = j->sched;
-	k->job.done = timers_done;
+	k->job.done = done;
 	j->n_loads++;
 	j->store->ops->submit(j->store, &k->job, &k->job);
 	return true;
@@ -424,7 +488,8 @@ journal_read_rest(struct journal *j)
 {
 	const struct kernel_limits *limits = &j->sched->kernel->limits;
 
-	if (!read_timers(j, NULL))
+	read_state(j);
+	if (!read_piece(j, STORE_TIMERS, NULL, timers_done))
 		j->timers_known = true;
 	if (!read_all(j, STORE_KEYS, limits->max_keys, keys_done))
 		j->keys_known = true;
@@ -439,6 +504,33 @@ bool
 journal_is_ready(const struct session *t)
 {
 	return !session_journal(t) || session_journal(t)->ready;
+}
+
+bool
+journal_lets_start(struct session *t)
+{
+	struct journal *j = session_journal(t);
+
+	if (!j || (j->ready && !j->state_status))
+		return true;
+	if (j->ready && !j->n_loads) { /* it is asked to start once more */
+		j->ready = false;
+		atomic_fetch_add(&j->sched->kernel->n_unready, 1);
+		state_free(t);
+		read_state(j);
+		read_some(j);
+	}
+	return false;
+}
+
+static void
+refuse_start(struct journal *j)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "its durable state cannot be read: %s",
+		strerror(-j->state_status));
+	life_refuse(j->session, text);
 }
 
 void
@@ -459,11 +551,12 @@ journal_is_read(struct journal *j)
 		return;
 	j->ready = true;
 	atomic_fetch_sub(&j->sched->kernel->n_unready, 1);
-	if (j->session) {
-		if (j->session->spec)
-			schedule_arm(j->session);
+	if (j->session && j->session->spec)
+		schedule_arm(j->session);
+	if (j->session && j->state_status)
+		refuse_start(j);
+	else if (j->session)
 		sched_enqueue(j->sched, j->session);
-	}
 	for (w = TAKE(j->waits); w; w = next) {
 		next = w->next;
 		w->ready(w, j->sched);

@@ -214,6 +214,8 @@ void
 journal_ran(struct sched *s, struct session *t)
 {
 	(void)s;
+	if (!t->current)
+		state_commit(t);
 	if (journal_is_unread(session_journal(t)))
 		journal_load(session_journal(t));
 }

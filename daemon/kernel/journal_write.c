@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "kernel/journal_batch.h"
+#include "kernel/state.h"
 
 enum item_kind { ITEM_RECORD, ITEM_MARKS, ITEM_ERASE };
 
@@ -22,6 +23,7 @@ struct write_job {
 	struct journal *journal;
 	struct side_write *sides;
 	struct told *told;
+	bool ends;
 	uint32_t n_told;
 	uint32_t n_items;
 	struct item *items;
@@ -274,6 +276,8 @@ make_ends(struct journal *j)
 		b->dirty = false;
 		add_ends(w, b);
 	}
+	w->ends = true;
+	j->n_ends++;
 	w->job.frees = !j->sides;
 	add_sides(w, true);
 	add_box(w);
@@ -405,6 +409,7 @@ write_done(struct sched *s, struct store_job *job)
 	sides_done(j, w);
 	tell_all(s, w);
 	j->n_jobs--;
+	j->n_ends -= w->ends;
 	if (!job->status)
 		journal_touch(j);
 	free(w->told);
@@ -459,6 +464,14 @@ hand_over(struct journal *j, struct chain *chain, struct write_job *w)
 	chain->last = &w->job;
 }
 
+/* Durable state says what the ends before it have led to: so a job of them is
+ * written only when the one before it has been, or goes with that again. */
+static bool
+may_tell_ends(const struct journal *j)
+{
+	return !j->n_ends || !j->session || !state_count(j->session);
+}
+
 void
 journals_flush(struct sched *s)
 {
@@ -473,7 +486,7 @@ journals_flush(struct sched *s)
 		j->dirty = false;
 		drop_ended(j);
 		/* else more comes together until one is back and touches it */
-		if (ready && has_ends(j))
+		if (ready && may_tell_ends(j) && has_ends(j))
 			hand_over(j, &chain, make_ends(j));
 		if (ready && has_records(j))
 			hand_over(j, &chain, make_records(j));

@@ -23,6 +23,7 @@
 #include "kernel/sched.h"
 #include "kernel/schedule.h"
 #include "kernel/slots.h"
+#include "kernel/state.h"
 #include "kernel/supervise.h"
 #include "kernel/tie.h"
 #include "proto/envelope.h"
@@ -140,6 +141,17 @@ fail_journal(struct session *s, const char *name, int r)
 	log_err("session.failed", "session=\"%s\" reason=\"%s\"",
 		s->spec->name ? s->spec->name : "", why ? why : "");
 	life_set_reason(s, why);
+	session_enter(s, SESSION_FAILED);
+}
+
+void
+life_refuse(struct session *s, const char *why)
+{
+	log_err("session.failed", "session=\"%s\" reason=\"%s\"",
+		session_name(s), why);
+	if (s->life == SESSION_DEAD || s->life == SESSION_STOPPING)
+		return;
+	life_set_reason(s, strdup(why));
 	session_enter(s, SESSION_FAILED);
 }
 
@@ -443,13 +455,21 @@ drop_state(struct session *s, bool crashed)
 	struct sched *sched = home_of(s);
 	struct msg *m = TAKE(s->current);
 	struct call *call;
+	bool undone =
+		crashed || m; /* what is not handled has changed nothing */
 
+	if (undone)
+		state_rollback(s);
 	if (s->begun) {
 		s->begun = false;
 		s->ops->stop(s, crashed);
 		if (sched->profile.ops && !crashed)
 			sched->profile.ops->spent(sched, s, "_stop", 5);
 	}
+	if (undone)
+		state_rollback(s);
+	else
+		state_commit(s);
 	if (s->kin)
 		timers_remove(&sched->timers, &s->kin->idle);
 	if (s->kin && !s->ops->keeps_children)
@@ -497,7 +517,9 @@ drop_mailbox(struct session *s)
 			msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED,
 				NULL);
 	}
+	state_rollback(s);
 	journal_close(s);
+	state_free(s);
 	while ((m = msg_ring_pop(&s->notices)))
 		msg_free(&sched->pool, m);
 	session_refuse_parked(s, EVD_STATUS_DIED);

@@ -20,6 +20,8 @@ void life_sleep(struct session *s, enum session_exit why);
 bool life_put_back(struct session *s, struct msg *m, bool crashed);
 /* @m, which was being handled, is tried again or dead. */
 void life_drop(struct session *s, struct msg *m, bool crashed);
+/* It fails before it has a state. */
+void life_refuse(struct session *s, const char *why);
 /* Takes @reason, a malloc()ed text or NULL. */
 void life_set_reason(struct session *s, char *reason);
 /* It has asked to exit or to stop and no handler of it is active. */

@@ -343,6 +343,7 @@ sched_handled(struct sched *s, struct session *t, struct msg *m)
 	const unsigned rare = MSG_ACK | MSG_EXTRA;
 
 	if ((m->flags & rare) || msg_call(m)) {
+		state_commit(t);
 		msg_end(s, t, m, MSG_END_HANDLED, EVD_STATUS_OK, NULL);
 		return;
 	}

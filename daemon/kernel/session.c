@@ -24,6 +24,7 @@
 #include "kernel/queue.h"
 #include "kernel/sched.h"
 #include "kernel/slots.h"
+#include "kernel/state.h"
 #include "kernel/ties.h"
 
 static struct sched *
@@ -81,6 +82,8 @@ reply_one(struct sched *sched, struct session *s, struct msg *m)
 	bool waited = s->current;
 
 	s->ops->reply(s, msg_seq(m), m);
+	if (!s->current)
+		state_commit(s); /* of what no event has to do with */
 	if (!sched->profile.ops)
 		return;
 	if (s->current)
@@ -210,6 +213,7 @@ session_conclude(struct sched *sched, struct session *s, struct msg *m,
 			"the session has no handler for this event");
 		break;
 	case SESSION_STASHED:
+		state_commit(s);
 		mailbox_stash(&s->box, m);
 		sched->queued++;
 		break;
@@ -389,7 +393,7 @@ run_special(struct sched *sched, struct session *s)
 		session_enter(s, SESSION_STARTING);
 	if (s->life == SESSION_STARTING && !s->begun &&
 		s->run != SESSION_ON_HOLD && /* it is to start */
-		journal_is_ready(s))
+		journal_lets_start(s))
 		life_start(sched, s);
 	if (s->box_bits & BOX_OFF) {
 		away_out(sched, s);

@@ -28,6 +28,7 @@ struct kin;
 struct profile;
 struct sched;
 struct session;
+struct state;
 struct stall;
 struct ties;
 
@@ -198,6 +199,7 @@ struct session_health {
 	struct profile *profile; /* stats/profile's, or NULL */
 	struct journal *journal; /* its durable mailbox, or NULL */
 	struct away *away;       /* NULL: never had an executor */
+	struct state *state;     /* its durable state; NULL: it has none */
 	struct counters ends;    /* what is not in struct session */
 };
 
@@ -455,6 +457,15 @@ static inline struct away *
 session_away(const struct session *s)
 {
 	return s->health ? s->health->away : NULL;
+}
+/* A handler of @s has ended well: what it changed of the durable state is kept,
+ * together with the end of its event, which is told next. */
+void state_commit_it(struct session *s);
+static inline void
+state_commit(struct session *s)
+{
+	if (s->health && s->health->state)
+		state_commit_it(s);
 }
 /* All that is counted of it. What ended badly while there was no memory to
  * count it is missing here, but not in sched.counters. */

@@ -26,6 +26,7 @@ spec_new(void)
 	spec->memory_max = SPEC_MEMORY_MAX;
 	spec->handler_ms = SPEC_HANDLER_MS;
 	spec->concurrency = 1;
+	spec->state_max = SPEC_STATE_MAX;
 	spec->loop = -1;
 	spec->misfire = DELAY_ONCE;
 	return spec;

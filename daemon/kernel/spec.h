@@ -86,6 +86,7 @@ struct session_spec {
 	char *water_alias; /* who is told of them; NULL: itself */
 	char *dead_letter; /* alias that gets copies; NULL: none does */
 	uint32_t durable;  /* Durable=: it is in the store as well */
+	uint64_t state_max; /* DurableState=: bytes */
 	uint64_t lease_ms; /* Lease=: of a delivery to a client; 0: no end */
 	uint64_t retry_ms; /* RetryDelay=: before it is tried again */
 	uint32_t max_attempts; /* crashes that one event may cause; 0: one */
@@ -126,6 +127,7 @@ enum {
 	SPEC_HANDLER_MS = 5000,
 	SPEC_RULES_MAX = 16,
 	SPEC_CONCURRENCY_MAX = 100000,
+	SPEC_STATE_MAX = 64 << 10,
 };
 
 /* One reference, defaults everywhere, no names; NULL: out of memory. */

@@ -202,5 +202,6 @@ lua_open_eventd(lua_State *L)
 	lua_open_ties(L, lua_gettop(L));
 	lua_open_names(L, lua_gettop(L));
 	lua_open_manage(L, lua_gettop(L));
+	lua_open_durable(L, lua_gettop(L));
 	lua_setglobal(L, "eventd");
 }

@@ -181,10 +181,11 @@ void lua_open_timers(lua_State *L, int eventd); /* lua_timers.c */
 void lua_open_spawn(lua_State *L, int eventd);  /* lua_spawn.c */
 /* The field if_taken of the table at @options. */
 enum claim_mode lua_check_if_taken(lua_State *L, int options);
-void lua_open_names(lua_State *L, int eventd);  /* lua_names.c */
-void lua_open_ties(lua_State *L, int eventd);   /* lua_ties.c */
-void lua_open_manage(lua_State *L, int eventd); /* lua_manage.c */
-void lua_open_event(lua_State *L);              /* lua_event.c: pushes it */
+void lua_open_names(lua_State *L, int eventd);   /* lua_names.c */
+void lua_open_ties(lua_State *L, int eventd);    /* lua_ties.c */
+void lua_open_manage(lua_State *L, int eventd);  /* lua_manage.c */
+void lua_open_durable(lua_State *L, int eventd); /* lua_durable.c */
+void lua_open_event(lua_State *L);               /* lua_event.c: pushes it */
 /* Push the table that is the first argument of a notice's handler. */
 void lua_push_notice(lua_State *L, const struct msg *m);
 

@@ -127,6 +127,10 @@ int native_profile(struct evd_ctx *ctx, uint64_t session, int set,
 int native_managed(struct evd_ctx *ctx, struct evd_answer *answer);
 int native_next_queued(struct evd_ctx *ctx, struct evd_queued *event);
 int native_next_letter(struct evd_ctx *ctx, struct evd_letter *letter);
+const void *native_state_get(
+	struct evd_ctx *ctx, const char *key, size_t *size);
+int native_state_set(
+	struct evd_ctx *ctx, const char *key, const void *data, size_t size);
 int native_next_row(struct evd_ctx *ctx, struct evd_profile_row *row);
 /* The reply @event to such a call; NULL: there is nothing to be read of it. It
  * refers to the event's data. */

@@ -147,6 +147,11 @@ AWAY(int, next_queued, (struct evd_ctx * ctx, struct evd_queued *event),
 	(ctx, event))
 AWAY(int, next_letter, (struct evd_ctx * ctx, struct evd_letter *letter),
 	(ctx, letter))
+AWAY(const void *, state_get,
+	(struct evd_ctx * ctx, const char *key, size_t *size), (ctx, key, size))
+AWAY(int, state_set,
+	(struct evd_ctx * ctx, const char *key, const void *data, size_t size),
+	(ctx, key, data, size))
 AWAY(int, next_row, (struct evd_ctx * ctx, struct evd_profile_row *row),
 	(ctx, row))
 
@@ -274,6 +279,8 @@ const struct evd_host native_host_away = {
 	.next_queued = away_next_queued,
 	.next_letter = away_next_letter,
 	.next_row = away_next_row,
+	.state_get = away_state_get,
+	.state_set = away_state_set,
 	.sleep = away_sleep,
 	.await_call = away_await_call,
 	.await_event = away_await_event,
@@ -282,6 +289,6 @@ const struct evd_host native_host_away = {
 	.await_gather = away_await_gather,
 };
 
-_Static_assert(offsetof(struct evd_host, await_gather) + sizeof(void *) ==
+_Static_assert(offsetof(struct evd_host, state_set) + sizeof(void *) ==
 		       sizeof(struct evd_host),
 	"a new function of the host needs its place above");

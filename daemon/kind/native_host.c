@@ -602,4 +602,6 @@ const struct evd_host native_host = {
 	.post_level = native_post_level,
 	.await_post = native_await_post,
 	.await_gather = native_await_gather,
+	.state_get = native_state_get,
+	.state_set = native_state_set,
 };

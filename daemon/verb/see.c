@@ -10,6 +10,7 @@
 #include "kernel/alias.h"
 #include "kernel/aside.h"
 #include "kernel/kin.h"
+#include "kernel/state.h"
 #include "kernel/ties.h"
 #include "stats/memory.h"
 #include "stats/profile.h"
@@ -203,6 +204,8 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 	put_aside(info, t);
 	put_waits(info, t);
 	put_ties(info, t->ties);
+	info->state_size = state_size(t);
+	info->state_keys = state_count(t);
 	info->denied = atomic_load_explicit(&t->denied, memory_order_relaxed);
 	info->counters->delayed = t->n_timers;
 	return info;

@@ -120,6 +120,9 @@ EVD_API const char *evd_session_origin(const struct evd_session *s);
 EVD_API const char *evd_session_name(const struct evd_session *s);
 /* Requests for its aliases that were refused by policy. */
 EVD_API uint64_t evd_session_denied(const struct evd_session *s);
+/* Values of its durable state, and the bytes that they count for. */
+EVD_API uint32_t evd_session_state_keys(const struct evd_session *s);
+EVD_API uint64_t evd_session_state_size(const struct evd_session *s);
 /* Id of the session that spawned it, or of its group; 0: none. */
 EVD_API uint64_t evd_session_parent(const struct evd_session *s);
 EVD_API uint64_t evd_session_children(const struct evd_session *s);

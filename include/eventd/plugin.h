@@ -344,6 +344,10 @@ struct evd_host {
 		struct evd_ctx *ctx, const struct evd_send_args *args);
 	int (*await_gather)(
 		struct evd_ctx *ctx, const struct evd_send_args *args);
+	const void *(*state_get)(
+		struct evd_ctx *ctx, const char *key, size_t *size);
+	int (*state_set)(struct evd_ctx *ctx, const char *key, const void *data,
+		size_t size);
 };
 
 /* Its first member, so that the inline functions reach the host. */
@@ -768,3 +772,4 @@ evd_ctx_attempt(struct evd_ctx *ctx)
 #endif
 
 #include "eventd/plugin_manage.h"
+#include "eventd/plugin_state.h"

@@ -20,7 +20,7 @@ return {
     names = function()
         local found = {}
         for name, value in pairs(eventd) do
-            if type(value) == "function" then
+            if type(value) == "function" or type(value) == "userdata" then
                 found[#found + 1] = name
             elseif type(value) == "table" and name ~= "params" then
                 for inner in pairs(value) do
