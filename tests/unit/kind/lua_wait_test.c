@@ -364,6 +364,32 @@ test_coroutines_are_used_again(void **state)
 #define TEST(name) \
 	cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
+/* Two coroutines deep, and after a wait. */
+static void
+test_an_overflow_after_a_wait_is_the_sessions_failure(void **state)
+{
+	struct rig *rig = *state;
+	struct session_spec *spec = rig_lua_spec(rig, "a",
+		"local function dive() return 1 + dive() end\n"
+		"return { x = function()\n"
+		"  coroutine.wrap(function()\n"
+		"    eventd.sleep(0.01)\n"
+		"    coroutine.wrap(dive)() end)() end }");
+	struct session *s;
+
+	spec->memory_max = 0;
+	s = rig_start(rig, spec);
+	rig_lua(rig, "good", "return { x = function() return 'good' end }");
+	rig_post(rig, "a", "x", "");
+	rig_turn(rig);
+	assert_string_equal(session_state_word(s), "up");
+	pass(rig, 10);
+	rig_expect_failed(s, "stack overflow");
+	rig_expect_failed(s, "event x (id ");
+	expect_counted(s);
+	rig_expect(rig, "good", "x", "", "good");
+}
+
 /* ---- exit -------------------------------------------------------------- */
 
 static struct session *
@@ -476,6 +502,7 @@ main(void)
 		TEST(test_all_that_wait_are_told_to_end),
 		TEST(test_a_handlers_coroutine_is_its_own),
 		TEST(test_coroutines_are_used_again),
+		TEST(test_an_overflow_after_a_wait_is_the_sessions_failure),
 		TEST(test_exit_lets_those_that_wait_end),
 		TEST(test_a_stop_does_not_wait_as_exit_does),
 		TEST(test_it_is_seen_what_they_wait_for),
