@@ -269,7 +269,7 @@ void
 dead_keep(struct sched *s, struct dead *d, struct msg *m)
 {
 	msg_uncharge(&s->pool, m);
-	m->flags &= MSG_URGENT | MSG_WIDE;
+	m->flags &= MSG_URGENT | MSG_WIDE | MSG_SHARED;
 	if (m->flags & MSG_WIDE) {
 		msg_wide(m)->call = 0;
 		msg_wide(m)->deadline_ns = 0;

@@ -23,7 +23,7 @@ put_event(struct manage *m, const struct msg *e)
 	manage_put(out, msg_call(e) != 0);
 	manage_put(out, (e->flags & MSG_URGENT) != 0);
 	manage_put_text(out, e->event, e->event_size);
-	manage_put_text(out, e->data, size);
+	manage_put_text(out, msg_payload(e), size);
 	m->n++;
 }
 

@@ -327,6 +327,30 @@ test_one_that_settles_early_or_goes_does_no_harm(void **state)
 	client_free(c);
 }
 
+/* With its bytes, and lets them go. */
+static void
+test_one_that_nobody_takes_is_a_dead_letter(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0);
+	struct envelope rest = {.headers_size = 0};
+	uint8_t *data = pattern(MIB);
+	struct dead *dead;
+	size_t size;
+	uint8_t *frame = frame_of(c, &rest, data, MIB, &size);
+
+	client_write(c, frame, size);
+	client_expect_failure(c, 1, EVD_STATUS_NO_ALIAS);
+	dead = dead_next(&rig->loops[0].sched, 0, DEAD_NONE);
+	assert_non_null(dead);
+	assert_int_equal(dead->msg->size, MIB);
+	assert_memory_equal(msg_payload(dead->msg), data, MIB);
+	dead_drop(&rig->loops[0].sched, dead);
+	free(frame);
+	free(data);
+	client_free(c);
+}
+
 /* ---- memfds -------------------------------------------------------------- */
 
 static struct client *
@@ -682,6 +706,7 @@ main(void)
 		TEST(test_a_broken_large_frame_leaves_nothing),
 		TEST(test_a_large_delivery_is_not_copied),
 		TEST(test_one_that_settles_early_or_goes_does_no_harm),
+		TEST(test_one_that_nobody_takes_is_a_dead_letter),
 		TEST(test_a_memfd_is_mapped_and_let_go),
 		TEST(test_a_memfd_is_charged_while_it_is_held),
 		TEST(test_hostile_descriptors_fail_their_posts),
