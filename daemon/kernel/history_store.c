@@ -160,7 +160,9 @@ note_saved(struct history *h, const struct history_job *job)
 			p = h->first; /* it has gone meanwhile */
 	}
 	h->n_gone -= job->n_erased;
-	memmove(h->gone, h->gone + job->n_erased, h->n_gone * sizeof(*h->gone));
+	if (h->n_gone)
+		memmove(h->gone, h->gone + job->n_erased,
+			h->n_gone * sizeof(*h->gone));
 }
 
 static void

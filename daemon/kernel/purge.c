@@ -64,9 +64,11 @@ on_step(struct sched *s, struct sched_task *task)
 		}
 		t = session_of(p, s);
 	}
-	if (t && p->stored)
+	if (t && p->stored) /* which may be done at once, and @p with it */
 		r = journal_purge_rest(t, &p->n, rest_done, p);
-	if (!t || !p->stored || r)
+	else
+		finish(p, s, 0);
+	if (r)
 		finish(p, s, r);
 }
 
