@@ -96,7 +96,7 @@ class World(harness.TestCase):
     def setUp(self):
         super().setUp()
         self.dice = random.Random(self.SEED)
-        self.daemon.configure(f"Loops={LOOPS}", "DeadLetters=300")
+        self.prepare()
         for i in range(LOOPS):
             self.daemon.session(
                 f"worker{i}", f"Loop={i}", "Restart=always", "RestartSec=1ms",
@@ -115,9 +115,12 @@ class World(harness.TestCase):
         self.script = self.daemon.write("scripts/extra.lua", WORKER)
         self.daemon.start()
         self.judge = self.daemon.client()
-        self.parties = [self.party() for _ in range(CLIENTS)]
         self.names = [f"{kind}{i}" for kind in ("worker", "slot", "own")
                       for i in range(LOOPS)] + ["extra", "nobody"]
+        self.parties = [self.party() for _ in range(CLIENTS)]
+
+    def prepare(self):
+        self.daemon.configure(f"Loops={LOOPS}", "DeadLetters=300")
 
     def party(self):
         client = Party(self.daemon.socket)
