@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "internal.h"
+#include "sequence.h"
 #include "memfd.h"
 #include "parts.h"
 #include "status.h"
@@ -216,6 +217,7 @@ conn_on_ready(struct evd *c)
 	}
 	c->n_lost = 0;
 	c->again = true;
+	evd__sequence_resend(c);
 	evd__room_tell(c);
 }
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "internal.h"
+#include "sequence.h"
 #include "status.h"
 
 enum { QUEUED_MIN = 65536, QUEUED_DEFAULT = 16 << 20, TIMEOUT_MS = 30000 };
@@ -61,6 +62,7 @@ evd_free(struct evd *c)
 	evd__watches_free(c);
 	evd__bindings_free(c);
 	evd__refs_free(c);
+	evd__sequence_free(c);
 	evd__window_deinit(c);
 	evd__response_free(c->sync.response);
 	evd_event_free(c->sync.reply);

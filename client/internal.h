@@ -170,8 +170,9 @@ struct evd {
 	struct ref *refs; /* id is index + 1 */
 	size_t n_refs, refs_size;
 
-	struct memfds *mem;      /* NULL: without evd_set_memfd() */
-	struct evd_event cur;    /* in place */
+	struct memfds *mem;        /* NULL: without evd_set_memfd() */
+	struct sequence *sequence; /* NULL: without evd_set_client_id() */
+	struct evd_event cur;      /* in place */
 	struct evd_event *given; /* what evd_next() gave: &cur, a node, NULL */
 	int64_t given_deadline_ns; /* of its caller; INT64_MAX: none */
 	bool ready;                /* cur is filled and not given yet */

@@ -9,6 +9,7 @@
 #include "internal.h"
 #include "memfd.h"
 #include "parts.h"
+#include "sequence.h"
 #include "status.h"
 #include "wire.h"
 
@@ -104,13 +105,15 @@ evd__window_lost(struct evd *c)
 	for (uint64_t seq = w->acked + 1; seq < w->next; seq++) {
 		if (*window_entry(w, seq) & (POST_DONE | POST_FAILED))
 			continue;
+		if (c->sequence && evd__sequence_lost(c, seq))
+			continue;
 		c->n_lost++;
 		note_failure(c, seq, EVD_STATUS_LOST, text, sizeof(text) - 1);
 		if (c->sync.post != seq)
 			evd__event_queue_post(c, EVD_POST_FAILED, w->base + seq,
 				EVD_STATUS_LOST);
 	}
-	if (c->sync.post) {
+	if (c->sync.post && c->sync.post != SEQUENCE_WAITS) {
 		c->sync.status = EVD_STATUS_LOST;
 		c->sync.done = true;
 	}
@@ -121,18 +124,31 @@ evd__window_lost(struct evd *c)
 	w->granted_posts = w->granted_bytes = 0;
 }
 
+/* As the program knows the post: from another connection, if it was kept. */
+static uint64_t
+number_of(struct evd *c, uint64_t seq, bool settled)
+{
+	uint64_t number =
+		c->sequence ? evd__sequence_number(c, seq, settled) : 0;
+
+	return number ? number : c->win.base + seq;
+}
+
 static void
 settle_one(struct evd *c, uint64_t seq)
 {
 	struct window *w = &c->win;
 	uint32_t *entry = window_entry(w, seq);
+	uint64_t number = w->base + seq;
 
 	if (*entry & POST_DONE)
 		return;
+	if (UNLIKELY(c->sequence))
+		number = number_of(c, seq, true);
 	w->n--;
 	w->bytes -= *entry & POST_SIZE;
 	if (UNLIKELY((*entry & (POST_NOTIFY | POST_FAILED)) == POST_NOTIFY))
-		evd__event_queue_post(c, EVD_POST_SETTLED, w->base + seq, 0);
+		evd__event_queue_post(c, EVD_POST_SETTLED, number, 0);
 	if (c->sync.post == seq)
 		c->sync.done = true;
 	*entry |= POST_DONE;
@@ -152,6 +168,8 @@ evd__on_ack(struct evd *c, const uint8_t *data, size_t size)
 	while (!ack_also(&ack, &seq))
 		if (window_has(w, seq))
 			settle_one(c, seq);
+	if (UNLIKELY(evd__sequence_unsent(c)))
+		evd__sequence_resend(c);
 	if (UNLIKELY(c->room_wanted))
 		evd__room_tell(c);
 	return true;
@@ -163,6 +181,7 @@ evd__on_failure(
 {
 	struct failure f;
 	uint32_t *entry;
+	uint64_t number;
 
 	if (failure_decode(&f, data, size) || !window_has(&c->win, f.seq))
 		return -1;
@@ -177,10 +196,11 @@ evd__on_failure(
 		f.text_size = strlen(f.text);
 	}
 	note_failure(c, f.seq, (int)f.status, f.text, f.text_size);
+	number = number_of(c, f.seq, true);
 	if (c->sync.post == f.seq)
 		return 0;
 	evd__event_init(c, ev, EVD_POST_FAILED);
-	ev->number = c->win.base + f.seq;
+	ev->number = number;
 	ev->status = (int)f.status;
 	ev->text = f.text;
 	ev->text_size = f.text_size;
@@ -429,8 +449,8 @@ post_written(struct evd *c)
 
 /* Post what was checked; @m tells it again if that took waiting. */
 static inline int64_t
-post(struct evd *c, const struct message *m, struct envelope *e,
-	uint32_t notify)
+post_now(struct evd *c, const struct message *m, struct envelope *e,
+	uint32_t notify, bool kept)
 {
 	struct window *w = &c->win;
 	uint64_t number;
@@ -463,9 +483,39 @@ post(struct evd *c, const struct message *m, struct envelope *e,
 	w->n++;
 	w->bytes += m->size;
 	number = w->base + e->seq;
+	if (UNLIKELY(c->sequence) && kept)
+		evd__sequence_sent(c, e->seq, number, *window_entry(w, e->seq),
+			notify & POST_SYNC);
 	if (UNLIKELY(evd__out_pending(c) >= c->out.mark))
 		post_written(c);
 	return (int64_t)number;
+}
+
+/* The same, and it is sent again if the connection is lost. */
+static int64_t
+post_kept(struct evd *c, const struct message *m, struct envelope *e,
+	uint32_t notify)
+{
+	const char *alias = m->alias ? m->alias : c->refs[m->id - 1].alias;
+	int64_t r;
+
+	if (e->forward || e->memfd_size)
+		return post_now(c, m, e, notify, false);
+	r = evd__sequence_begin(c, alias, e);
+	if (r)
+		return r;
+	r = post_now(c, m, e, notify, true);
+	if (r < 0)
+		evd__sequence_undo(c);
+	return r;
+}
+
+static inline int64_t
+post(struct evd *c, const struct message *m, struct envelope *e,
+	uint32_t notify)
+{
+	return UNLIKELY(c->sequence) ? post_kept(c, m, e, notify)
+				     : post_now(c, m, e, notify, false);
 }
 
 /* Where the size limit is not known yet, it is looked at after the greeting. */
@@ -510,7 +560,7 @@ post_shortly(struct evd *c, uint64_t id, const char *event, const void *data,
 	const struct ref *ref;
 	uint8_t *p;
 
-	if (c->state != CONN_READY || id - 1 >= c->n_refs ||
+	if (c->state != CONN_READY || id - 1 >= c->n_refs || c->sequence ||
 		size > POST_SHORT_MAX || size > c->max_payload ||
 		(!data && size) || !evd__window_has_room(w, size) ||
 		pending + MESSAGE_ROOM + size > c->max_queued / 2 ||
@@ -705,12 +755,12 @@ evd_drain(struct evd *c, int timeout_ms)
 		return evd__fail_errno(
 			c, ENOTCONN, "not connected: evd_connect() first");
 	deadline = evd__deadline(c, timeout_ms);
-	while (c->win.n || evd__out_pending(c)) {
+	while (evd_posts_pending(c) || evd__out_pending(c)) {
 		evd__pump(c);
-		if (!c->win.n && !evd__out_pending(c))
+		if (!evd_posts_pending(c) && !evd__out_pending(c))
 			break;
-		r = c->win.n ? evd__block(c, deadline)
-			     : evd__block_write(c, deadline);
+		r = evd_posts_pending(c) ? evd__block(c, deadline)
+					 : evd__block_write(c, deadline);
 		if (r == -ETIMEDOUT)
 			return window_failed(c, EVD_STATUS_TIMEOUT);
 	}
@@ -724,7 +774,7 @@ evd_drain(struct evd *c, int timeout_ms)
 uint64_t
 evd_posts_pending(const struct evd *c)
 {
-	return evd__is_foreign(c) ? 0 : c->win.n;
+	return evd__is_foreign(c) ? 0 : c->win.n + evd__sequence_unsent(c);
 }
 
 uint64_t

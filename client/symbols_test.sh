@@ -15,7 +15,7 @@ sed -n 's/^[[:space:]]*\(evd_[a-z0-9_]*\);$/\1/p' "$map" | sort >"$dir/listed"
 cat "$headers/client.h" "$headers/look.h" "$headers/queue.h" \
 	"$headers/names.h" "$headers/access.h" \
 	"$headers/history.h" "$headers/memfd.h" \
-	"$headers/room.h" | grep -v '^#' |
+	"$headers/room.h" "$headers/sequence.h" | grep -v '^#' |
 	tr '\n' ' ' | grep -o 'EVD_API [^;]*;' |
 	sed 's/(.*//; s/.*[ *]\(evd_[a-z0-9_]*\)$/\1/' | sort >"$dir/declared"
 sed -n 's/^\.Fn \(evd_[a-z0-9_]*\).*/\1/p; s/^\.Fo \(evd_[a-z0-9_]*\).*/\1/p' \

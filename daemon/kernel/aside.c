@@ -233,7 +233,11 @@ aside_is_known(struct sched *s, struct session *t, struct msg *m)
 	if (!(m->flags & MSG_ACK)) {
 		msg_free(&s->pool, m);
 	} else if (msg_level(m) == MSG_LEVEL_ACCEPTED || !known->pending) {
-		sched_settle(s, m, EVD_STATUS_OK, NULL);
+		int status = msg_level(m) == MSG_LEVEL_HANDLED ? known->status
+							       : EVD_STATUS_OK;
+
+		sched_settle(
+			s, m, status, status ? sched_end_text(status) : NULL);
 		msg_free(&s->pool, m);
 	} else {
 		msg_queue_push(&known->waiting, m);
@@ -283,6 +287,15 @@ aside_admitted(struct sched *s, struct session *t, struct msg *m)
 	settle_waiting(s, &waiting, EVD_STATUS_LIMIT, text);
 }
 
+/* Its key is made of a client's id and a number, and it was accepted: whatever
+ * has become of it, it is not accepted again. */
+static bool
+is_numbered(const struct msg *m)
+{
+	return (m->flags & MSG_ADMITTED) &&
+	       msg_extra(m)->key[0] == MSG_KEY_NUMBERED;
+}
+
 void
 aside_ended(struct sched *s, const struct msg *m, int status, const char *text)
 {
@@ -304,7 +317,8 @@ aside_ended(struct sched *s, const struct msg *m, int status, const char *text)
 	entry->pending = false;
 	waiting = entry->waiting;
 	entry->waiting.head = NULL;
-	if (status) { /* who tries again means it */
+	entry->status = (uint16_t)status;
+	if (status && !is_numbered(m)) { /* who tries again means it */
 		if (session_journal(t))
 			journal_drop_key(t, extra->key, extra->key_size);
 		dedup_forget(&aside->keys, entry);

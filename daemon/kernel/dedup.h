@@ -13,6 +13,7 @@ struct dedup_entry {
 	uint32_t next;     /* of its bucket: place in the ring + 1 */
 	bool pending;      /* its event has not ended */
 	uint8_t size;      /* of the key; 0: forgotten */
+	uint16_t status;   /* how its event ended */
 	char key[MSG_KEY_MAX];
 	struct msg_queue waiting; /* repeated posts: told how it ends */
 };

@@ -50,7 +50,11 @@ enum msg_flag {
 	MSG_CHARGED = 1 << 14, /* to msg_wide.user */
 };
 
-enum { MSG_PAYLOAD_MAX = 1 << 30, MSG_KEY_MAX = 64 };
+enum {
+	MSG_PAYLOAD_MAX = 1 << 30,
+	MSG_KEY_MAX = 64,
+	MSG_KEY_NUMBERED = 1, /* first byte of keys that clients count */
+};
 
 /* What the ack of a post stands for; the wire's numbers. */
 enum msg_level {

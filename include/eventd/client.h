@@ -233,7 +233,8 @@ EVD_API int evd_set_name(struct evd *c, const char *name);
  * again, ids from evd_resolve() go on being valid, and EVD_RECONNECTED
  * tells how long the gap was. A binding that cannot be made again is
  * EVD_UNBOUND. Deliveries that were not settled may come once more, with
- * evd_event_attempt() above 0; posts are never sent twice.
+ * evd_event_attempt() above 0; posts are never sent twice, but for those of
+ * evd_set_client_id(), which are accepted once.
  *
  * With reconnecting off a loss ends the bindings as evd_close() does; ids stay
  * valid and mean something again after the next evd_connect().
@@ -790,3 +791,4 @@ EVD_API int evd_status_from_errno(int err);
 #include <eventd/look.h>
 #include <eventd/queue.h>
 #include <eventd/room.h>
+#include <eventd/sequence.h>

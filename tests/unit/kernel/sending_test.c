@@ -507,6 +507,25 @@ test_a_post_that_failed_may_be_repeated(void **state)
 	assert_int_equal(b->n_run, 2);
 }
 
+/* A client sends it again because it lost its connection. */
+static void
+test_a_numbered_post_is_accepted_once_however_it_ended(void **state)
+{
+	struct fixture *f = *state;
+	struct fake *a = fake_new(f, 0, NULL), *b = receiver(f, NULL);
+
+	b->on_run = fake_wait;
+	send_key(a, b, "\1c:1", 1, MSG_LEVEL_HANDLED, 0);
+	fixture_run(f);
+	fake_done(b, EVD_STATUS_HANDLER);
+	assert_string_equal(after(f, a), "settled1=handler-error");
+	b->on_run = NULL;
+	send_key(a, b, "\1c:1", 2, MSG_LEVEL_HANDLED, 0);
+	send_key(a, b, "\1c:1", 3, MSG_LEVEL_ACCEPTED, 0);
+	assert_string_equal(after(f, a), "settled2=handler-error settled3=ok");
+	assert_int_equal(b->n_run, 1);
+}
+
 static void
 test_a_refused_post_may_be_repeated(void **state)
 {
@@ -761,6 +780,7 @@ main(void)
 		BOTH(test_a_repeated_post_is_acked_and_handled_once),
 		BOTH(test_a_repeated_post_waits_for_the_first_one),
 		BOTH(test_a_post_that_failed_may_be_repeated),
+		BOTH(test_a_numbered_post_is_accepted_once_however_it_ended),
 		BOTH(test_a_refused_post_may_be_repeated),
 		BOTH(test_repeated_posts_that_wait_for_room_come_in_once),
 		BOTH(test_keys_are_forgotten_after_the_window),
