@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -254,8 +255,7 @@ look_busily(struct loop *l)
 		n = io_wait(&l->io, 0);
 		if (n)
 			return n;
-		for (int i = 0; i < 16; i++)
-			word_pause();
+		sched_yield(); /* to whoever we wait for, on this CPU */
 	} while (clock_now(l->sched.kernel->clock) - from < l->busy_ns);
 	l->n_vain++;
 	return 0;

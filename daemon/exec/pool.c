@@ -92,8 +92,7 @@ wait_for_word(struct pool_thread *t)
 	uint32_t looks = WORD_LOOKS;
 
 	while (busy_ns && atomic_load(&t->word) == WORD_LOOKS) {
-		for (int i = 0; i < 32; i++)
-			word_pause();
+		sched_yield();
 		if (clock_now(&clock_system) >= until)
 			break;
 	}

@@ -54,9 +54,10 @@ server(struct bench *b)
 {
 	CHECK(mkdir(path_in(b, "sessions.d"), 0700) == 0);
 	write_file(path_in(b, "eventd.conf"),
-		"[Daemon]\nSocket=%s\nSessionsDirectory=%s\n"
+		"[Daemon]\nSocket=%s\nSessionsDirectory=%s\n%s\n"
 		"[Store]\nPath=%s\nSync=%s\n",
 		path_in(b, "sock"), path_in(b, "sessions.d"),
+		getenv("BENCH_DAEMON") ? getenv("BENCH_DAEMON") : "",
 		path_in(b, "store"), b->relaxed ? "1s" : "always");
 	if (strncmp(b->scenario, "dur", 3) == 0)
 		write_file(path_in(b, "sessions.d/jobs.conf"),

@@ -30,6 +30,7 @@ static const struct bench_case *bench;
 static char dir[] = "/tmp/bench-exec-XXXXXX";
 static int listeners[MODEL_LISTENERS_MAX], n_listeners;
 static bool keep, is_evd, has_frames;
+static unsigned busy_us, n_loops = 1;
 
 /* What one sends first and then, and how many frames or bytes answer that. */
 static struct {
@@ -109,15 +110,16 @@ configure(const char *executor)
 	check(mkdir(path, 0700) == 0, "sessions.d");
 	snprintf(text, sizeof text,
 		"[Daemon]\nSessionsDirectory=%s\nLogLevel=error\n"
+		"Loops=%u\nBusyPoll=%u\n"
 		"[Store]\nPath=%s/store\n"
 		"[Limits]\nConnectionRate=none\n"
 		"[Pool block]\nType=worker\nThreads=16\n",
-		path, dir);
+		path, n_loops, busy_us, dir);
 	put_file("eventd.conf", text);
 	snprintf(text, sizeof text,
 		"[Session]\nAlias=echo\nKind=native\nPlugin=%s\n"
-		"Executor=%s\n",
-		plugin(), executor);
+		"Executor=%s\nLoop=%u\n",
+		plugin(), executor, n_loops - 1);
 	put_file("sessions.d/echo.conf", text);
 }
 
@@ -505,6 +507,94 @@ run_block(const struct bench_case *c)
 	clean();
 }
 
+/* ---- looking before sleeping ------------------------------------- */
+
+enum { CALLS = 4000, PACED = 800, PACE_NS = 1000000, IDLE_MS = 500 };
+
+/* It blocks; in us. */
+static double
+call_once(struct client *c)
+{
+	bool first = c->fd < 0;
+	size_t size = first ? say.first_size : say.next_size;
+
+	c->frames = first ? 2 : 1;
+	if (first)
+		c->fd = dial(0);
+	c->from = now_ns();
+	check(send(c->fd, first ? say.first : say.next, size, MSG_NOSIGNAL) ==
+			(ssize_t)size,
+		"send");
+	while (!receive(c))
+		;
+	return (double)(now_ns() - c->from) / 1000;
+}
+
+/* @n calls, each so long after the one before: the median, and what share of a
+ * CPU the daemon took. */
+static void
+calls(struct client *c, pid_t pid, int n, long pace_ns, const char *what)
+{
+	static double us[CALLS];
+	struct timespec pace = {.tv_nsec = pace_ns};
+	double cpu = cpu_us(pid);
+	uint64_t from = now_ns();
+	char metric[64];
+
+	for (int i = 0; i < n; i++) {
+		if (pace_ns)
+			nanosleep(&pace, NULL);
+		us[i] = call_once(c);
+	}
+	cpu = 100000 * (cpu_us(pid) - cpu) / (double)(now_ns() - from);
+	qsort(us, (size_t)n, sizeof *us, by_size);
+	snprintf(metric, sizeof metric, "loops%u_%s_p50", n_loops, what);
+	bench_row(bench, metric, us[n / 2], "us");
+	snprintf(metric, sizeof metric, "loops%u_%s_cpu", n_loops, what);
+	bench_row(bench, metric, cpu, "%");
+}
+
+static void
+busy_with(unsigned loops)
+{
+	struct client c = {.fd = -1};
+	char metric[64];
+	double cpu;
+	pid_t pid;
+
+	n_loops = loops;
+	strcpy(dir, "/tmp/bench-exec-XXXXXX");
+	check(mkdtemp(dir) != NULL, "mkdtemp");
+	configure("loop");
+	pid = serve("loop");
+	for (int i = 0; i < 500; i++)
+		call_once(&c);
+	calls(&c, pid, CALLS, 0, "calls");
+	calls(&c, pid, PACED, PACE_NS, "paced");
+	cpu = cpu_us(pid);
+	usleep(IDLE_MS * 1000);
+	snprintf(metric, sizeof metric, "loops%u_idle_cpu", loops);
+	bench_row(bench, metric, (cpu_us(pid) - cpu) / IDLE_MS / 10, "%");
+	close(c.fd);
+	kill(pid, SIGTERM);
+	waitpid(pid, NULL, 0);
+	clean();
+}
+
+/* busy-MICROSECONDS: one client's calls one after the other, and one each
+ * millisecond; on one loop, and on two with the session on the other one. */
+static void
+run_busy(const struct bench_case *c)
+{
+	bench = c;
+	is_evd = has_frames = true;
+	n_listeners = 1;
+	busy_us = (unsigned)atoi(c->scenario + strlen("busy-"));
+	learn(MODEL_ALIAS, "call");
+	busy_with(1);
+	busy_with(2);
+}
+
 /* ---- designs ----------------------------------------------------- */
 
 /* exec-DESIGN-LISTENERS */
@@ -559,6 +649,10 @@ main(int argc, char **argv)
 		EXEC("threadpool"),
 		EXEC("leader"),
 		{"evd", "exec-block", run_block, 0},
+		{"evd", "busy-0", run_busy, 0},
+		{"evd", "busy-20", run_busy, 0},
+		{"evd", "busy-50", run_busy, 0},
+		{"evd", "busy-100", run_busy, 0},
 		{NULL, NULL, NULL, 0},
 	};
 
