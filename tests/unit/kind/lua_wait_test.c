@@ -378,6 +378,7 @@ test_an_overflow_after_a_wait_is_the_sessions_failure(void **state)
 	struct session *s;
 
 	spec->memory_max = 0;
+	spec->handler_ms = 0;
 	s = rig_start(rig, spec);
 	rig_lua(rig, "good", "return { x = function() return 'good' end }");
 	rig_post(rig, "a", "x", "");
