@@ -1,7 +1,7 @@
 /* Moves between durable mailboxes across a crash. With the events that it takes
- * in, the target writes a row that says where they came from; the source erases
- * that row with what ended there. A source that finds such a row in its next run
- * knows that these events have arrived elsewhere. See journal.h. */
+ * in, the target writes a row that says where they came from; the source
+ * erases that row with what ended there. A source that finds such a row in its
+ * next run knows that these events have arrived elsewhere. See journal.h. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -146,8 +146,8 @@ damaged(struct batch *b, unsigned place)
 
 /* ---- one record ---------------------------------------------------------- */
 
-/* A copy of what the marks have at @*at for each event, @size bytes; NULL: it is
- * not there, or out of memory. */
+/* A copy of what the marks have at @*at for each event, @size bytes; NULL: it
+ * is not there, or out of memory. */
 static void *
 column(const struct batch *b, const struct store_row *row, size_t *at,
 	size_t size)

@@ -585,6 +585,11 @@ lmdb_file_grow(struct lmdb_file *f, bool freeing)
 {
 	uint64_t size = round_up(f->map_size + f->map_size / 2, MAP_STEP);
 	uint64_t limit = map_limit(f, freeing);
+	int dead = 0;
+
+	/* What another program read when it was killed pins old pages. */
+	if (!mdb_reader_check(f->env, &dead) && dead)
+		return 0;
 
 	if (size > limit)
 		size = limit;

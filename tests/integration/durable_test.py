@@ -325,6 +325,73 @@ class Durable(ctl.TestCase):
             self.assertIn(b"last", got)
             self.assertEqual(self.accounts()["leased"], 3)
 
+    def files(self):
+        found = {}
+        for name in os.listdir(self.store):
+            path = os.path.join(self.store, name)
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    found[name] = file.read()
+        return found
+
+    # B49: a backup of some of the files, put among newer ones
+    def test_files_of_different_times_start_and_deliver(self):
+        self.slot()
+        self.start()
+        for i in range(20):
+            self.ctl("post", "jobs", f"old{i}")
+        self.assertEqual(self.daemon.stop(), 0)
+        old = self.files()
+        self.daemon.hear()
+        self.start_again()
+        with self.daemon.client() as c:
+            self.bind(c, "jobs")
+            c.until(lambda: len(c.deliveries) == 20)
+            self.settle(c, 15)
+            wait_for(lambda: self.accounts()["handled"] == 15, "15 handled")
+        for i in range(5):
+            self.ctl("post", "jobs", f"new{i}", "--wait", "durable")
+        self.kill()
+        new = self.files()
+        for name in sorted(set(old) | set(new)):
+            for path, data in new.items():
+                with open(os.path.join(self.store, path), "wb") as file:
+                    file.write(data)
+            if name in old:
+                with open(os.path.join(self.store, name), "wb") as file:
+                    file.write(old[name])
+            else:
+                os.unlink(os.path.join(self.store, name))
+            with self.subTest(old=name):
+                self.start_again()
+                self.ctl("post", "jobs", "now", "--wait", "durable")
+                with self.daemon.client() as c:
+                    self.bind(c, "jobs")
+                    c.until(lambda c=c: any(harness.first(d, 3) == b"now"
+                                            for d in c.deliveries))
+                self.accounts()
+                self.kill()
+        self.start_again()
+
+    @unittest.skipIf(os.geteuid() != 0, "mounts a file system")
+    def test_a_directory_that_is_read_only_fails_durable_sessions_alone(self):
+        os.mkdir(self.store)
+        if subprocess.call(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs",
+                            self.store], stderr=subprocess.DEVNULL):
+            self.skipTest("no tmpfs can be mounted here")
+        self.addCleanup(subprocess.call, ["umount", "-l", self.store])
+        self.slot()
+        self.keep()
+        self.start()
+        self.ctl("post", "keep", "add")
+        self.ctl("post", "keep", "add", "--wait", "durable", code=76)
+        self.assertIn("cannot be used", self.err)
+        self.ctl("post", "jobs", "e", code=69)
+        self.assertIn("Read-only", self.err)
+        report = self.object("store", "stats")
+        self.assertEqual(report["state"], "broken")
+        self.assertIn("Read-only", report["text"])
+
     def test_durable_without_a_store_says_so(self):
         self.daemon.configure()
         self.keep()

@@ -154,6 +154,29 @@ test_without_a_store_it_says_so(void **state)
 	w->f->kernel.store = &w->store->store;
 }
 
+/* A disk that takes for ever: what needs it waits, and nothing else. */
+static void
+test_a_slow_disk_holds_up_nobody_else(void **state)
+{
+	struct world *w = *state;
+	struct fake *other = fake_new(w->f, 0, "other");
+
+	post(w, "a", 1, MSG_LEVEL_DURABLE);
+	fixture_run(w->f);
+	for (unsigned i = 0; i < 1000; i++) {
+		fixture_post(w->poster, other, "e");
+		fixture_run(w->f);
+		assert_int_equal(other->n_run, i + 1);
+	}
+	post(w, "b", 2, MSG_LEVEL_ACCEPTED); /* it stays behind a */
+	fixture_run(w->f);
+	assert_string_equal(fake_trace(w->poster), "");
+	assert_int_equal(w->box->n_run, 0);
+	fake_store_run(w->f, w->store);
+	assert_string_equal(fake_trace(w->poster), "settled1=ok settled2=ok");
+	assert_int_equal(w->box->n_run, 2);
+}
+
 static void
 note_status(struct sched *s, void *arg, int status)
 {
@@ -218,6 +241,7 @@ main(void)
 		TEST(test_what_never_asked_needs_no_journal),
 		TEST(test_a_session_without_a_name_keeps_nothing),
 		TEST(test_without_a_store_it_says_so),
+		TEST(test_a_slow_disk_holds_up_nobody_else),
 		TEST(test_a_pause_is_there_after_a_restart),
 		TEST(test_a_pause_that_cannot_be_stored_is_told),
 	};
