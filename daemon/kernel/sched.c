@@ -258,8 +258,16 @@ sched_post(struct sched *s, struct msg *m)
 static void
 event_arrived(struct sched *s, struct msg *m)
 {
+	struct session *t = session_find(s->kernel, m->to);
 	int r;
 
+	if (!m->flags && t &&
+		atomic_load_explicit(&t->home, memory_order_relaxed) == s &&
+		sched_takes(s, t, msg_charge(m))) {
+		m->flags = MSG_ADMITTED;
+		sched_put(s, t, m);
+		return;
+	}
 	if (m->flags & MSG_ADMITTED)
 		s->transit_in++;
 	r = sched_post(s, m);

@@ -203,13 +203,19 @@ struct session_health {
 	struct counters ends;    /* what is not in struct session */
 };
 
-/* In the order of how often it is looked at. */
+/* First what other threads read, and what seldom changes; a cache line behind
+ * that what changes with each event. */
 struct session {
 	_Atomic uint64_t id; /* 0: free */
 	_Atomic(struct sched *) home;
-	struct session *next; /* run queue, or free list */
 	const struct session_ops *ops;
-	void *state; /* the kind's */
+	void *state;                   /* the kind's */
+	struct session_spec *spec;     /* a reference; NULL: of a connection */
+	struct alias *aliases;         /* through alias.sibling */
+	struct session_health *health; /* or NULL, see session_health() */
+	struct ties *ties;             /* watches and links; NULL: none */
+	uint64_t started_ns;           /* monotonic, its state */
+	struct session *next;          /* run queue, or free list */
 	/* What changes with each event stands apart from what seldom does: a
 	 * load of both would wait for the store of one. */
 	uint8_t run;       /* enum session_run */
@@ -238,17 +244,12 @@ struct session {
 		struct msg *current; /* being handled, or waited in */
 		uint64_t last_id;    /* not published, dead or free: its id */
 	};
-	struct session_spec *spec;     /* a reference; NULL: of a connection */
-	struct alias *aliases;         /* through alias.sibling */
-	struct session_health *health; /* or NULL, see session_health() */
-	struct ties *ties;             /* watches and links; NULL: none */
-	uint64_t started_ns;           /* monotonic, its state */
-	uint32_t starts;               /* of its state, ever */
-	uint32_t leased;               /* events, now */
-	uint32_t n_calls;              /* outstanding */
-	uint32_t calls;                /* they, see calls_first() */
-	uint32_t delays;               /* it has set, see delays_next_of() */
-	uint32_t n_timers;             /* of those, to itself */
+	uint32_t starts;   /* of its state, ever */
+	uint32_t leased;   /* events, now */
+	uint32_t n_calls;  /* outstanding */
+	uint32_t calls;    /* they, see calls_first() */
+	uint32_t delays;   /* it has set, see delays_next_of() */
+	uint32_t n_timers; /* of those, to itself */
 	/* Requests for it that were refused by policy; any thread. */
 	_Atomic uint32_t denied;
 };

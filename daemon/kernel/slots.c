@@ -64,8 +64,8 @@ slots_take(struct sched *sched)
 	if (!s)
 		return NULL;
 	id = s->last_id;
-	memset((char *)s + offsetof(struct session, next), 0,
-		sizeof(*s) - offsetof(struct session, next));
+	memset((char *)s + offsetof(struct session, ops), 0,
+		sizeof(*s) - offsetof(struct session, ops));
 	s->last_id = id;
 	atomic_store_explicit(&s->home, sched, memory_order_relaxed);
 	return s;

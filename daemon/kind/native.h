@@ -80,6 +80,7 @@ struct native_ref {
 	const struct evd_target *target;
 	uint64_t holder;                /* whose it is; 0: not known */
 	const struct native_slot *slot; /* in the holder's image; NULL: none */
+	const struct native_slot *own;  /* of that name in ours; NULL: none */
 	char *event;
 	uint8_t size; /* of the event */
 };

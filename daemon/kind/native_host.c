@@ -65,6 +65,16 @@ holder_of(const struct evd_target *target)
 		&target->alias->holder, memory_order_acquire);
 }
 
+/* It will not be a session of this thread. */
+static bool
+is_far(struct sched *here, uint64_t session)
+{
+	struct session *s = session_find(here->kernel, session);
+
+	return s &&
+	       atomic_load_explicit(&s->home, memory_order_relaxed) != here;
+}
+
 /* Ask @holder for its index of the event. Strings of an image are there for
  * ever, so the reference may keep one. */
 static void
@@ -72,7 +82,7 @@ ref_resolve(struct native *n, struct native_ref *ref, uint64_t holder)
 {
 	struct session *to = native_at(native_sched(n), holder);
 
-	ref->holder = to ? holder : 0;
+	ref->holder = to || is_far(native_sched(n), holder) ? holder : 0;
 	ref->slot = to ? native_image_slot(
 				 native_state(to)->image, ref->event, ref->size)
 		       : NULL;
@@ -115,6 +125,7 @@ host_handler(struct evd_ctx *ctx, struct evd_target *target, const char *event)
 	if (!ref->event)
 		return 0;
 	ref->target = target;
+	ref->own = native_image_slot(n->image, event, size);
 	ref->size = (uint8_t)size;
 	ref_resolve(n, ref, holder_of(target));
 	return ++more->n_refs;
@@ -266,17 +277,38 @@ post_here(struct sched *s, struct native *n, struct session *t,
 	return 0;
 }
 
+/* By the name of a handler of our own: that is there for ever, and another
+ * session of this plugin, wherever it lives, finds its handler by it. */
+static int
+make_as_own(struct native *n, const struct native_slot *own, const void *data,
+	size_t size, struct msg **out)
+{
+	struct sched *s = native_sched(n);
+
+	if (size > s->kernel->limits.max_payload)
+		return -EMSGSIZE;
+	*out = msg_new_plain(&s->pool, own->brief, data, (uint32_t)size);
+	if (!*out)
+		return -ENOMEM;
+	(*out)->id = 0;
+	(*out)->stamp = 0;
+	(*out)->flags = 0; /* it is not accepted yet */
+	(*out)->event = own->event;
+	return 0;
+}
+
 __attribute__((noinline)) static int
 post_ref(struct native *n, const struct native_ref *ref, uint64_t holder,
 	const void *data, size_t size)
 {
+	struct msg_init init = {.event = ref->event,
+		.event_size = ref->size,
+		.data = data,
+		.size = size_of(size),
+		.plain = true};
 	struct msg *m;
-	int r = make(n,
-		&(struct msg_init){.event = ref->event,
-			.event_size = ref->size,
-			.data = data,
-			.size = size_of(size)},
-		&m);
+	int r = ref->own ? make_as_own(n, ref->own, data, size, &m)
+			 : make(n, &init, &m);
 
 	return r ? r : post(n, m, holder);
 }
