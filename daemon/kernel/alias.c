@@ -4,7 +4,7 @@
  * empty to an alias to buried, once, and its hash is written before its alias
  * is published; so a reader that sees the alias sees the hash, and one that
  * walks while a writer changes things misses nothing that was there all along.
- * When three quarters of the slots are used, live entries are copied to a new
+ * When four fifths of the slots are used, live entries are copied to a new
  * array and that is published; entries never move. The old array goes, like
  * removed entries, when no reader can be in it (kernel/epoch.h). A reader that
  * is still in the old array may find an entry removed since: its memory is
@@ -23,11 +23,15 @@
 #include "base/fault.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/pages.h"
 #include "kernel/claim.h"
 #include "kernel/names.h"
 #include "proto/envelope.h"
 
-enum { ARRAY_MIN = 64 }; /* slots; a power of two */
+enum {
+	ARRAY_MIN = 64, /* slots; a power of two */
+	ARRAY_FULL = 5, /* one of so many stays empty */
+};
 
 struct slot {
 	uint64_t hash;
@@ -35,32 +39,63 @@ struct slot {
 };
 
 struct alias_array {
-	struct epoch_item retired;
 	size_t mask; /* slots - 1 */
-	struct slot slots[];
+	struct slot *slots;
+	struct epoch_item retired;
 };
 
 static struct alias buried; /* its address marks slots of removed entries */
 
 /* ---- the array --------------------------------------------------------- */
 
+/* Large ones, all of whose pages are touched, are of huge pages: else looking up
+ * a name would miss in the cache of page addresses as well. */
+static struct slot *
+slots_alloc(size_t n_slots)
+{
+	size_t size = n_slots * sizeof(struct slot);
+	struct slot *slots;
+
+	if (size < PAGES_HUGE)
+		return calloc(n_slots, sizeof(*slots));
+	slots = pages_map(size);
+	if (slots)
+		pages_are_huge(slots, size);
+	return slots;
+}
+
 static struct alias_array *
 array_new(size_t n_slots)
 {
-	struct alias_array *a;
+	struct alias_array *a =
+		FAULT(alias_array_new) ? NULL : malloc(sizeof(*a));
 
-	if (FAULT(alias_array_new))
+	if (!a)
 		return NULL;
-	a = calloc(1, sizeof(*a) + n_slots * sizeof(a->slots[0]));
-	if (a)
-		a->mask = n_slots - 1;
-	return a;
+	a->mask = n_slots - 1;
+	a->slots = slots_alloc(n_slots);
+	if (a->slots)
+		return a;
+	free(a);
+	return NULL;
+}
+
+static void
+array_free(struct alias_array *a)
+{
+	size_t size = (a->mask + 1) * sizeof(a->slots[0]);
+
+	if (size < PAGES_HUGE)
+		free(a->slots);
+	else
+		pages_unmap(a->slots, size);
+	free(a);
 }
 
 static void
 on_array_free(struct epoch_item *item)
 {
-	free(container_of(item, struct alias_array, retired));
+	array_free(container_of(item, struct alias_array, retired));
 }
 
 static void
@@ -101,6 +136,33 @@ slot_publish(struct slot *slot, struct alias *a)
 	atomic_store_explicit(&slot->alias, a, memory_order_release);
 }
 
+/* The slot that @a, which is in the array, has. */
+static struct slot *
+array_slot_of(struct alias_array *array, const struct alias *a)
+{
+	size_t i = (size_t)a->hash;
+
+	while (atomic_load_explicit(&array->slots[i & array->mask].alias,
+		       memory_order_relaxed) != a)
+		i++;
+	return &array->slots[i & array->mask];
+}
+
+/* What no reader has seen yet gets a copy of @from, which no other is equal to:
+ * without a look at the alias. */
+static void
+array_copy(struct alias_array *array, const struct slot *from, struct alias *a)
+{
+	size_t i = (size_t)from->hash;
+	struct slot *slot;
+
+	do
+		slot = &array->slots[i++ & array->mask];
+	while (atomic_load_explicit(&slot->alias, memory_order_relaxed));
+	slot->hash = from->hash;
+	atomic_store_explicit(&slot->alias, a, memory_order_relaxed);
+}
+
 static struct alias *
 slot_live(struct slot *slot)
 {
@@ -123,12 +185,10 @@ rebuild(struct aliases *t)
 	if (!bigger)
 		return err_raise(-ENOMEM);
 	for (size_t i = 0; i <= old->mask; i++) {
-		struct alias *a = slot_live(&old->slots[i]), *none;
+		struct alias *a = slot_live(&old->slots[i]);
 
 		if (a)
-			slot_publish(array_seek(bigger, a->hash, a->name,
-					     a->size, &none),
-				a);
+			array_copy(bigger, &old->slots[i], a);
 	}
 	t->n_used = t->n;
 	atomic_store_explicit(&t->array, bigger, memory_order_release);
@@ -148,19 +208,19 @@ alias_get_locked(
 	slot = array_seek(array_now(t), hash, name, size, out);
 	if (*out)
 		return 0;
-	if (4 * (t->n_used + 1) > 3 * (array_now(t)->mask + 1)) {
+	if (ARRAY_FULL * (t->n_used + 1) >
+		(ARRAY_FULL - 1) * (array_now(t)->mask + 1)) {
 		if (rebuild(t) < 0)
 			return -ENOMEM;
 		slot = array_seek(array_now(t), hash, name, size, out);
 	}
-	a = FAULT(alias_new)
-		    ? NULL
-		    : calloc(1, offsetof(struct alias, name) + size + 1);
+	a = FAULT(alias_new) ? NULL
+			     : malloc(offsetof(struct alias, name) + size + 1);
 	if (!a)
 		return err_raise(-ENOMEM);
-	a->hash = hash;
-	a->size = (uint8_t)size;
+	*a = (struct alias){.hash = hash, .size = (uint8_t)size};
 	memcpy(a->name, name, size);
+	a->name[size] = '\0';
 	slot_publish(slot, a);
 	t->n++;
 	t->n_used++;
@@ -172,14 +232,12 @@ alias_get_locked(
 void
 alias_put_locked(struct aliases *t, struct alias *a)
 {
-	struct alias *found;
 	struct slot *slot;
 
 	assert(a->refs > 0);
 	if (--a->refs > 0)
 		return;
-	slot = array_seek(array_now(t), a->hash, a->name, a->size, &found);
-	assert(found == a);
+	slot = array_slot_of(array_now(t), a);
 	atomic_store_explicit(&slot->alias, &buried, memory_order_release);
 	t->n--;
 	epoch_retire(t->epoch, &a->retired, on_alias_free);
@@ -195,7 +253,7 @@ aliases_init(struct aliases *t, struct epoch *epoch)
 	if (!array)
 		return err_raise(-ENOMEM);
 	if (getrandom(t->key, sizeof(t->key), 0) != sizeof(t->key)) {
-		free(array);
+		array_free(array);
 		return err_raise(-EIO);
 	}
 	t->key[1] |= 1;
@@ -214,7 +272,7 @@ aliases_deinit(struct aliases *t)
 
 	for (size_t i = 0; i <= array->mask; i++)
 		free(slot_live(&array->slots[i]));
-	free(array);
+	array_free(array);
 	pthread_mutex_destroy(&t->lock);
 }
 
@@ -226,6 +284,14 @@ alias_find(struct aliases *t, const char *name, size_t size)
 	array_seek(
 		array_now(t), hash_bytes(t->key, name, size), name, size, &a);
 	return a;
+}
+
+void
+alias_look_ahead(struct aliases *t, const struct alias *a)
+{
+	const struct alias_array *array = array_now(t);
+
+	__builtin_prefetch(&array->slots[a->hash & array->mask]);
 }
 
 uint64_t

@@ -65,6 +65,8 @@ void aliases_deinit(struct aliases *t); /* frees entries that are left, too */
 /* The alias called @name if somebody holds or references it; valid until the
  * calling scheduler's next quiescent state. Any scheduler thread. */
 struct alias *alias_find(struct aliases *t, const char *name, size_t size);
+/* @a, which is in the table, will be given up soon. */
+void alias_look_ahead(struct aliases *t, const struct alias *a);
 /* Session id of the holder, 0 if none. Any scheduler thread. */
 uint64_t alias_holder(struct aliases *t, const char *name, size_t size);
 

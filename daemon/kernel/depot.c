@@ -4,11 +4,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "base/fault.h"
+#include "base/pages.h"
 
-enum { SLAB_SIZE = 2 << 20, HEAD_SIZE = 128 };
+enum { SLAB_SIZE = PAGES_HUGE, HEAD_SIZE = 128 };
 
 struct slab {
 	struct list link; /* in depot.open or depot.full */
@@ -38,34 +38,16 @@ depot_init(struct depot *d)
 
 /* ---- slabs --------------------------------------------------------------- */
 
-/* SLAB_SIZE bytes at a multiple of that, untouched; NULL: there are none. */
-static void *
-map_aligned(void)
-{
-	const size_t size = SLAB_SIZE;
-	uint8_t *at = mmap(NULL, 2 * size, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	size_t before;
-
-	if (at == MAP_FAILED)
-		return NULL;
-	before = -(uintptr_t)at & (size - 1);
-	if (before)
-		munmap(at, before);
-	munmap(at + before + size, size - before);
-	return at + before;
-}
-
 static struct slab *
 slab_new(struct depot *d, unsigned class)
 {
-	struct slab *slab = FAULT(slab_new) ? NULL : map_aligned();
+	struct slab *slab = FAULT(slab_new) ? NULL : pages_map(SLAB_SIZE);
 
 	if (!slab)
 		return NULL;
 	/* The first may never be full: it takes the pages that it needs. */
 	if (d->n_slabs[class])
-		madvise(slab, SLAB_SIZE, MADV_HUGEPAGE);
+		pages_are_huge(slab, SLAB_SIZE);
 	d->n_slabs[class]++;
 	slab->depot = d;
 	slab->class = class;
@@ -80,7 +62,7 @@ slab_free(struct slab *slab)
 {
 	slab->depot->n_slabs[slab->class]--;
 	list_remove(&slab->link);
-	munmap(slab, SLAB_SIZE);
+	pages_unmap(slab, SLAB_SIZE);
 }
 
 static struct slab *

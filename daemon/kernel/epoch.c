@@ -116,7 +116,9 @@ take_free(struct epoch *e)
 
 	for (; *link && (*link)->retired_at <= oldest; n++)
 		link = &(*link)->next;
-	atomic_fetch_sub_explicit(&e->n_retired, n, memory_order_relaxed);
+	if (n)
+		atomic_fetch_sub_explicit(
+			&e->n_retired, n, memory_order_relaxed);
 	e->retired = *link;
 	if (!e->retired)
 		e->retired_tail = &e->retired;

@@ -376,7 +376,8 @@ session_started(struct session *s)
 	s->run = SESSION_IDLE;
 	log_debug("session.up", "session=\"%s\" kind=%s", session_name(s),
 		s->ops->kind);
-	sched_enqueue(home_of(s), s);
+	if (s != home_of(s)->running) /* else it is looked at anyway */
+		sched_enqueue(home_of(s), s);
 	if (s->spec && s->spec->idle_ms)
 		idle_begin(s);
 }
@@ -601,6 +602,8 @@ end_why(const struct session *s)
 static void
 end(struct session *s)
 {
+	if (s->aliases) /* read meanwhile from where it is far */
+		alias_look_ahead(&home_of(s)->kernel->aliases, s->aliases);
 	session_enter(s, SESSION_STOPPING);
 	drop_state(s, false);
 	ties_end(s, end_why(s), NULL);
@@ -719,6 +722,21 @@ session_stop_for(struct session *s, enum session_exit why)
 	end(s);
 }
 
+/* As long as a reason may be. */
+static char *
+reason_copy(const char *text)
+{
+	size_t size = strlen(text);
+	char *copy;
+
+	if (size >= SESSION_REASON_MAX)
+		size = SESSION_REASON_MAX - 1;
+	copy = malloc(size + 1);
+	if (copy)
+		copy_name(copy, text, size + 1);
+	return copy;
+}
+
 void
 session_exit(struct session *s)
 {
@@ -732,8 +750,7 @@ session_exit_with(struct session *s, const char *text)
 		return;
 	if (!s->exiting) {
 		s->exit = EXIT_NORMAL;
-		life_set_reason(
-			s, text ? strndup(text, SESSION_REASON_MAX - 1) : NULL);
+		life_set_reason(s, text ? reason_copy(text) : NULL);
 	}
 	s->exiting = true;
 	if (s != home_of(s)->running)

@@ -6,7 +6,10 @@
 
 #include "base/err.h"
 #include "base/fault.h"
+#include "base/pages.h"
 #include "kernel/sched.h"
+
+enum { SLOTS_AHEAD = 1024 }; /* get their memory at once */
 
 int
 slots_init(struct sessions *table, uint32_t n_max)
@@ -30,6 +33,16 @@ slots_deinit(struct sessions *table)
 	pthread_mutex_destroy(&table->lock);
 }
 
+/* The slots from @slot on come into use. */
+static void
+expect(struct sessions *table, uint32_t slot)
+{
+	uint32_t n = table->n_max + 1 - slot;
+
+	pages_expect(&table->all[slot],
+		(n < SLOTS_AHEAD ? n : SLOTS_AHEAD) * sizeof(*table->all));
+}
+
 static struct session *
 slot_new(struct sessions *table)
 {
@@ -38,9 +51,18 @@ slot_new(struct sessions *table)
 
 	if (slot > table->n_max || FAULT(session_slot))
 		return NULL;
+	if (slot % SLOTS_AHEAD == 0)
+		expect(table, slot);
 	table->n_slots = slot;
 	s->last_id = slot;
 	return s;
+}
+
+/* One more or, with UINT32_MAX, less; under the lock. */
+static void
+count(struct sessions *table, uint32_t n)
+{
+	atomic_store_explicit(&table->n, table->n + n, memory_order_relaxed);
 }
 
 struct session *
@@ -58,7 +80,7 @@ slots_take(struct sched *sched)
 		else
 			s = slot_new(table);
 		if (s)
-			atomic_fetch_add(&table->n, 1);
+			count(table, 1);
 	}
 	pthread_mutex_unlock(&table->lock);
 	if (!s)
@@ -80,6 +102,6 @@ slots_give(struct sched *sched, struct session *s)
 	pthread_mutex_lock(&table->lock);
 	s->next = table->free;
 	table->free = s;
-	atomic_fetch_sub(&table->n, 1);
+	count(table, UINT32_MAX);
 	pthread_mutex_unlock(&table->lock);
 }

@@ -22,13 +22,15 @@
 static struct native *
 native_new(struct session *s, const struct native_image *image)
 {
-	struct native *n = calloc(1, sizeof(*n));
+	struct native *n = malloc(sizeof(*n));
 
-	if (!n)
-		return NULL;
-	n->host = session_executor(s) ? &native_host_away : &native_host;
-	n->session = s;
-	n->image = image;
+	if (n)
+		*n = (struct native){
+			.host = session_executor(s) ? &native_host_away
+						    : &native_host,
+			.session = s,
+			.image = image,
+		};
 	return n;
 }
 

@@ -447,18 +447,25 @@ turn_until_quiet(struct rig *rig)
 	sched_awake(&rig->loops[0].sched);
 }
 
+/* The names of n sessions, before the clock runs. */
+static char (*idle_names(long n))[16]
+{
+	char(*names)[16] = calloc((size_t)n, sizeof *names);
+
+	for (long i = 0; i < n; i++)
+		snprintf(names[i], sizeof names[i], "idle%ld", i);
+	return names;
+}
+
 static void
-add_idle(struct rig *rig, struct session **sessions, long n)
+add_idle(struct rig *rig, struct session **sessions, char (*names)[16], long n)
 {
 	struct session_spec *spec = native_spec("none", NULL, 0);
-	char alias[16];
 
 	sched_awake(&rig->loops[0].sched);
-	for (long i = 0; i < n; i++) {
-		snprintf(alias, sizeof alias, "idle%ld", i);
+	for (long i = 0; i < n; i++)
 		sessions[i] = add_session(
-			rig, 0, alias, &kind_native, spec_ref(spec));
-	}
+			rig, 0, names[i], &kind_native, spec_ref(spec));
 	spec_unref(spec);
 	turn_until_quiet(rig);
 	for (long i = 0; i < n; i++)
@@ -481,9 +488,11 @@ spawn_stop(const struct bench_case *c)
 {
 	struct rig *rig = rig_for_idle(c);
 	struct session **sessions = calloc((size_t)c->n, sizeof *sessions);
+	char(*names)[16] = idle_names(c->n);
 
+	memset(sessions, 1, (size_t)c->n * sizeof *sessions); /* its pages */
 	rig_clock(rig);
-	add_idle(rig, sessions, c->n);
+	add_idle(rig, sessions, names, c->n);
 	for (long i = 0; i < c->n; i++)
 		session_stop(sessions[i]);
 	turn_until_quiet(rig);
@@ -559,11 +568,12 @@ idle_session(const struct bench_case *c)
 {
 	struct rig *rig = rig_for_idle(c);
 	struct session **sessions = calloc((size_t)c->n, sizeof *sessions);
+	char(*names)[16] = idle_names(c->n);
 	long before;
 
 	memset(sessions, 1, (size_t)c->n * sizeof *sessions);
 	before = rss_bytes();
-	add_idle(rig, sessions, c->n);
+	add_idle(rig, sessions, names, c->n);
 	bench_row(c, "bytes_per_session",
 		(double)(rss_bytes() - before) / (double)c->n, "bytes");
 	bench_row(c, "find_one_ns", find_ns(rig, sessions, 1), "ns");

@@ -276,7 +276,7 @@ test_turnover_does_not_grow_the_table(void **state)
 		name_of(name, i);
 		assert_int_equal(alias_drop(&w->table, take(w, name, 1), 1), 0);
 		epoch_quiescent(&w->epoch, &w->me);
-		assert_true(w->table.n_used <= 48);
+		assert_true(w->table.n_used <= 51); /* of 64 */
 	}
 	assert_int_equal(w->table.n, 0);
 }
