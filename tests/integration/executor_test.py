@@ -155,7 +155,7 @@ class Executors(ctl.TestCase):
         self.daemon.start("--loops", "2",
                           environment={"WATCHDOG_USEC": "200000"})
         client = self.daemon.client()
-        client.post_soon("a", "spin", b"300000000")
+        client.post_soon("a", "spin", b"100000000")
         self.daemon.logged('loop.stuck loop=1 session="a" event="spin"')
         self.daemon.logged('session.moved session="a" executor="worker"')
         self.assertEqual(self.state("a")["executor"], "worker")
