@@ -177,6 +177,21 @@ standard_files_open(void)
 	return 0;
 }
 
+/* Test builds alone have fault points. */
+static int
+faults_read(void)
+{
+#ifndef NDEBUG
+	const char *faults = getenv("EVENTD_FAULTS");
+
+	if (faults && fault_arm_always(faults)) {
+		fprintf(stderr, "EVENTD_FAULTS: use NAME:N,NAME:N...\n");
+		return -1;
+	}
+#endif
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -190,6 +205,8 @@ main(int argc, char **argv)
 	r = arguments_read(&a, argc, argv);
 	if (r >= 0)
 		return r;
+	if (faults_read())
+		return DAEMON_EXIT_USAGE;
 	if (config_load(&a.source, &config, &errors))
 		return refuse(&errors);
 	if (a.check)

@@ -2,6 +2,7 @@
 #include "proto/prescan.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "proto/wire.h"
 
@@ -80,6 +81,10 @@ scan_bytes(struct scan *s, const ProtobufCFieldDescriptor *field,
 {
 	if (field->type == PROTOBUF_C_TYPE_MESSAGE)
 		return scan_submessage(s, field, f);
+	/* it would end there for who has it as a string */
+	if (field->type == PROTOBUF_C_TYPE_STRING && f->size &&
+		memchr(f->data, 0, f->size))
+		return PRESCAN_E_MALFORMED;
 	if (field->label == PROTOBUF_C_LABEL_REPEATED &&
 		is_packable(field->type))
 		return scan_packed(s, field->type, f);

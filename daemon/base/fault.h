@@ -11,4 +11,7 @@
 
 /* Fail the @nth pass (1: the next) of the point called @name; 0 disarms. */
 void fault_arm(const char *name, unsigned nth);
+/* "NAME:N,NAME:N...": each N-th pass of these fails, for ever; before there are
+ * threads. -1: it cannot be read. */
+int fault_arm_always(const char *text);
 bool fault_hits(const char *name);

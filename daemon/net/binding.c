@@ -26,7 +26,12 @@ client_run(struct session *s, struct msg *m)
 		return SESSION_HELD;
 	if (m->event == notice_gap)
 		return delivery_tell_gap(b, m) ? SESSION_DONE : SESSION_HELD;
-	if (!lease_reserve(&b->lease) || !delivery_write(b, m))
+	if (!lease_reserve(&b->lease)) { /* out of memory: again next turn */
+		b->conn->large_waits = true;
+		loop_defer(b->conn->loop, &b->conn->flush);
+		return SESSION_HELD;
+	}
+	if (!delivery_write(b, m))
 		return SESSION_HELD;
 	msg_uncall(m); /* answered through the handle */
 	lease_add(&b->lease, m, 0);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "arena.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "envelope.h"
 #include "eventd/version.h"
@@ -218,7 +219,9 @@ charge(struct conn *c, struct msg *m, char *text, size_t size)
 {
 	struct sched *s = &c->loop->sched;
 	enum charge_kind kind =
-		charge_take(&s->charges, c->peer.user->index, msg_charge(m));
+		FAULT(charge) ? CHARGE_BYTES
+			      : charge_take(&s->charges, c->peer.user->index,
+					msg_charge(m));
 
 	if (kind != CHARGES)
 		return user_refuse(&s->kernel->users, c->peer.user, kind,

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fault.h"
 #include "base/list.h"
 #include "base/log.h"
 
@@ -206,6 +207,16 @@ accepted(struct listener *l, int fd)
 		"MaxConnections= of eventd.conf is reached");
 }
 
+static int
+accept_one(struct listener *l)
+{
+	if (FAULT(accept)) {
+		errno = EMFILE;
+		return -1;
+	}
+	return accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
 static void
 listener_on_io(struct io_watch *w, uint32_t events)
 {
@@ -213,8 +224,7 @@ listener_on_io(struct io_watch *w, uint32_t events)
 
 	(void)events;
 	for (int i = 0; i < LISTENER_BATCH; i++) {
-		int fd = accept4(
-			l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept_one(l);
 
 		if (fd >= 0) {
 			accepted(l, fd);

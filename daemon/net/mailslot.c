@@ -13,6 +13,8 @@
 #include "kernel/queue.h"
 #include "net/binding.h"
 
+enum { RETRY_NS = 10 * 1000 * 1000 }; /* without memory */
+
 static struct sched *
 home_of(const struct session *t)
 {
@@ -208,9 +210,15 @@ hand_out(struct mailslot *slot, const struct msg *m)
 	struct consumer *c;
 
 	slot->runs++;
-	while ((c = consumer_for(slot, m)) &&
-		(!lease_reserve(&c->lease) || !deliver(s, c, m)))
+	while ((c = consumer_for(slot, m))) {
+		bool reserved = lease_reserve(&c->lease);
+
+		if (reserved && deliver(s, c, m))
+			break;
 		c->passed = slot->runs;
+		if (!reserved) /* out of memory: nobody else wakes it */
+			mailslot_wake_at(slot, s->now_ns + RETRY_NS);
+	}
 	if (c && slot->n_consumers > 1) {
 		list_remove(&c->link);
 		list_append(&slot->consumers, &c->link);
