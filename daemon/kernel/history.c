@@ -41,8 +41,10 @@ history_drop_first(struct history *h)
 	if (p->no && h->n_gone < h->gone_room) /* else the next run does it */
 		h->gone[h->n_gone++] = p->no;
 	h->first = p->next;
-	if (!h->first)
+	if (!h->first) {
 		h->last = NULL;
+		h->newest = NULL;
+	}
 	h->n--;
 	free(p);
 }
@@ -114,6 +116,7 @@ add(struct sched *s, const struct history_line *head, const struct words *w,
 	at = put_text(at, w->event, line.event_size);
 	put_text(at, w->text, line.text_size);
 	p->used += line.size;
+	h->newest = to;
 	if (!keep)
 		return;
 	p->keeps = true;
@@ -195,12 +198,9 @@ history_taken(struct sched *s, const struct msg *m)
 static bool
 is_told(const struct sched *s, const struct msg *m)
 {
-	const struct history_piece *p = s->history ? s->history->last : NULL;
-	const struct history_line *line = NULL;
+	const struct history_line *line =
+		s->history ? s->history->newest : NULL;
 
-	for (uint32_t at = 0; p && at < p->used; at += line->size)
-		line = (const struct history_line *)(const void *)(p->bytes +
-								   at);
 	return line && line->id == m->id && line->step == HISTORY_DELIVERED &&
 	       line->attempt == m->attempt;
 }

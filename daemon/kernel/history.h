@@ -102,6 +102,7 @@ struct history_piece {
 
 struct history {
 	struct history_piece *first, *last;
+	const struct history_line *newest; /* NULL: none of this run */
 	uint32_t n, max;
 	struct timer timer; /* TIMER_HISTORY: it is to be written */
 	bool writing;

@@ -1,5 +1,6 @@
-/* The file and what was erased in it: it does not grow for that, and a reader of
- * another process, which is killed or goes on, pins no more than its bound. */
+/* The file and what was erased in it: it does not grow for that, and a reader
+ * of another process, which is killed or goes on, pins no more than its
+ * bound. */
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
