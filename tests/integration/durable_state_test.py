@@ -118,6 +118,27 @@ class DurableState(ctl.TestCase):
         self.start()
         self.assertIn("Concurrency=", self.call("wrong"))
 
+    def test_a_plugin_has_the_same(self):
+        self.daemon.session(
+            "counts", "Alias=counts", "Kind=native", "Plugin=" + os.path.join(
+                os.environ["EVENTD_BUILD"],
+                "tests/unit/kind/plugins/durable.so"),
+            mailbox=("Durable=yes",))
+        self.start()
+        self.ctl("post", "counts", "count", "--wait", "handled")
+        self.ctl("post", "counts", "count", "fail", "--wait", "handled",
+                 code=69)
+        self.ctl("post", "counts", "set", "--wait", "handled")
+        wait_for(lambda: self.call("check") == "yes", "a timer with its id")
+        self.crash()
+        self.assertEqual(self.call("get"), "1")
+        self.assertEqual(self.call("check"), "yes")
+        self.ctl("post", "counts", "soon", "--wait", "handled")
+        wait_for(lambda: self.call("get") == "2", "it has fired")
+        self.crash()
+        self.assertEqual(self.call("get"), "2")
+        self.assertEqual(self.call("check"), "no timer")
+
     def kill_rounds(self, *lines):
         """Each event is posted with a key until it is accepted: then the state
         has counted each once, whatever the instants of the kills."""

@@ -176,6 +176,48 @@ class DurableTime(ctl.TestCase):
         self.ctl("post", "keep", "a", "--in", "1h", "--durable", code=76)
         self.assertIn("there is no store", self.err)
 
+    # B47
+    def test_a_run_without_the_store_leaves_them(self):
+        self.keep("Durable=yes")
+        self.start()
+        timer = self.object("delay", "keep", "old", "--in", "1h")["timer"]
+        self.daemon.stop()
+        self.daemon.hear()
+        self.daemon.notices.clear()
+        self.daemon.start("--no-store")
+        self.ctl("delay", "keep", "new", "--in", "1h")
+        self.ctl("delay", "keep", "new", "--in", "1h", "--durable", code=76)
+        self.assertEqual([t.get("durable") for t in self.timers()], [None])
+        self.crash()
+        self.assertEqual([(t["timer"], t["event"]) for t in self.timers()],
+                         [(timer, "old")])
+        self.assertIn("store.ran-without", self.daemon.text())
+
+    # B49: what a copy that is older has is what there is
+    def test_an_older_copy_of_the_store(self):
+        self.keep("Durable=yes")
+        self.start()
+        self.ctl("delay", "keep", "rings", "--in", "1h", "--name", "n")
+        copy = os.path.join(self.daemon.root, "copy")
+        self.ctl("store", "backup", copy)
+        self.ctl("adjust", "keep", "--name", "n", "--in", "1ms")
+        wait_for(lambda: self.seen() == "rings", "it")
+        self.assertEqual(self.daemon.stop(), 0)
+        store = os.path.join(self.daemon.root, "store")
+        for name in os.listdir(store):
+            if not name.endswith((".lock", "owner")):
+                os.rename(os.path.join(store, name),
+                          os.path.join(self.daemon.root, "old-" + name))
+        os.rename(copy, os.path.join(store, "data.mdb"))
+        self.daemon.hear()
+        self.daemon.notices.clear()
+        self.daemon.start()
+        left, = self.timers()
+        self.assertEqual(left["name"], "n")
+        self.ctl("adjust", "keep", "--name", "n", "--in", "1ms")
+        wait_for(lambda: self.seen() == "rings", "it, again")
+        self.accounts()
+
     def test_names_are_one_space_on_two_loops(self):
         """What is in the store is where its mailbox is, other names are
         elsewhere."""

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/calendar.h"
+#include "base/crc32c.h"
 #include "base/fault.h"
 #include "kernel/dead.h"
 #include "kernel/queue.h"
@@ -645,6 +646,45 @@ test_rows_of_any_size_are_read_or_refused(void **state)
 	assert_true(w->f->scheds[0].delays.n <= 2);
 }
 
+/* Whatever is in a row whose checksum is right: it is taken or refused, and
+ * what is taken can fire. */
+static void
+test_no_row_does_harm(void **state)
+{
+	struct world *w = *state;
+	struct delay_init init = plain(w, "a", 1000);
+	uint8_t key[16] = {1}, data[1024];
+	struct store_row row = {.key = key, .key_size = 16, .data = data};
+	uint32_t dice = 1, crc, no = 0;
+	size_t size = 0;
+
+	init.name = "name";
+	init.name_size = 4;
+	set_safe(w, &init);
+	for (size_t i = 0; i < w->store->n; i++)
+		if (w->store->rows[i].table == STORE_TIMERS)
+			size = w->store->rows[i].size;
+	row.size = (uint32_t)size;
+	for (unsigned round = 0; round < 3000; round++) {
+		for (size_t i = 0; i < w->store->n; i++)
+			if (w->store->rows[i].table == STORE_TIMERS &&
+				w->store->rows[i].size == size)
+				memcpy(data, w->store->rows[i].data, size);
+		for (unsigned n = 0; n < 1 + round % 3; n++) {
+			dice = dice * 1664525 + 1013904223;
+			data[4 + (dice >> 8) % (size - 4)] =
+				(uint8_t)(dice >> 24);
+		}
+		crc = crc32c(0, data + 4, size - 4);
+		memcpy(data, &crc, sizeof(crc));
+		no++;
+		memcpy(key + 8, &no, sizeof(no));
+		delay_restore(&w->f->scheds[0], w->box->session, &row);
+	}
+	delays_cancel_alias(&w->f->scheds[0], "box", 3, DELAY_NO_UID);
+	fake_store_run(w->f, w->store);
+}
+
 /* Without memory at any place: refused, or as it should be. */
 static void
 test_without_memory_it_is_refused_or_whole(void **state)
@@ -695,6 +735,7 @@ main(void)
 		TEST(test_a_schedule_that_is_not_persistent_forgets),
 		TEST(test_a_damaged_row_is_told_and_others_fire),
 		TEST(test_rows_of_any_size_are_read_or_refused),
+		TEST(test_no_row_does_harm),
 		TEST(test_without_memory_it_is_refused_or_whole),
 	};
 
