@@ -499,6 +499,7 @@ post_kept(struct evd *c, const struct message *m, struct envelope *e,
 	const char *alias = m->alias ? m->alias : c->refs[m->id - 1].alias;
 	int64_t r;
 
+	/* NOLINTNEXTLINE(clang-analyzer-core.*): envelope_init() in pieces */
 	if (e->forward || e->memfd_size)
 		return post_now(c, m, e, notify, false);
 	r = evd__sequence_begin(c, alias, e);
