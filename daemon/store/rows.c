@@ -83,7 +83,8 @@ rows_unroom(struct rows *rows, const void *room)
 int
 rows_compare(const void *a, size_t a_size, const void *b, size_t b_size)
 {
-	int r = memcmp(a, b, a_size < b_size ? a_size : b_size);
+	size_t n = a_size < b_size ? a_size : b_size;
+	int r = n ? memcmp(a, b, n) : 0; /* an empty one may be NULL */
 
 	if (r)
 		return r;
