@@ -48,8 +48,8 @@ static struct alias buried; /* its address marks slots of removed entries */
 
 /* ---- the array --------------------------------------------------------- */
 
-/* Large ones, all of whose pages are touched, are of huge pages: else looking up
- * a name would miss in the cache of page addresses as well. */
+/* Large ones, all of whose pages are touched, are of huge pages: else looking
+ * up a name would miss in the cache of page addresses as well. */
 static struct slot *
 slots_alloc(size_t n_slots)
 {
