@@ -76,6 +76,7 @@ struct bench {
 	int nprod, ncons;
 	bool relaxed;    /* in dur-256-e */
 	unsigned n;      /* in dur-drain: events that are stored */
+	bool only_store; /* in dur-start: the server starts with them */
 	bool settled;    /* in dur-ack: posts count when they are settled */
 	bool sync;       /* in sync-8: wait for the ack of each post */
 	uint64_t window; /* messages in flight per producer, 0: off */

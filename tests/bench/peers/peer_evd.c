@@ -242,12 +242,13 @@ posts(struct bench *b, struct role *r, int level)
 	struct evd *c = connect_to(b);
 	struct evd_post_options opt = {.size = sizeof opt, .level = level};
 	char *msg = calloc(1, b->size);
+	unsigned depth = b->window ? (unsigned)b->window : DEPTH;
 	bool more = true;
 
 	TRY(c, evd_resolve(c, "jobs", &opt.id));
 	role_ready(r);
 	while (more || post_open(r) > 0) {
-		while (more && post_open(r) < DEPTH) {
+		while (more && post_open(r) < depth) {
 			more = post_next(r, msg);
 			if (more)
 				TRY(c, evd_post_opt(c, NULL, "job", msg,
@@ -346,6 +347,11 @@ drain(struct bench *b, struct role *r)
 	unsigned rounds = b->n < 10000 ? 300 : b->n < 1000000 ? 5 : 1;
 
 	role_ready(r);
+	if (b->only_store) {
+		store_events(c, b, r);
+		r->got = b->n;
+		return;
+	}
 	for (unsigned i = 0; i < rounds; i++) {
 		store_events(c, b, r);
 		take_events(b, r);

@@ -27,6 +27,7 @@ enum {
 	K_DUR,
 	K_DUR_ACK,
 	K_DRAIN,
+	K_START,
 	K_CONN,
 	K_IDLE
 };
@@ -57,6 +58,7 @@ static const struct scenario {
 	{"dur-drain-1e3", K_DRAIN, .size = 256, .n = 1000},
 	{"dur-drain-1e5", K_DRAIN, .size = 256, .n = 100000},
 	{"dur-drain-1e6", K_DRAIN, .size = 256, .n = 1000000},
+	{"dur-start-1e6", K_START, .size = 256, .n = 1000000},
 	{"conn-2000", K_CONN, .size = 0},
 	{"idle", K_IDLE, .size = 0},
 	{NULL, 0, .size = 0},
@@ -95,6 +97,7 @@ offers(const struct peer *p, const struct scenario *s)
 	case K_DUR_ACK:
 		return p->settled != NULL;
 	case K_DRAIN:
+	case K_START:
 		return p->drain != NULL;
 	case K_CONN:
 		return p->open_conn != NULL;
@@ -477,6 +480,35 @@ start_server(struct bench *b, double *ms)
 	*ms = (double)(now_ns() - t0) / 1e6;
 }
 
+/* End the server with @signal, and start it on what it left. */
+static void
+start_again(struct bench *b, int sig, const char *metric)
+{
+	double ms, rss, pss;
+	char name[32];
+
+	for (int i = 0; i < b->nsrv; i++) {
+		kill(b->srv[i], sig);
+		waitpid(b->srv[i], NULL, 0);
+	}
+	b->nsrv = 0;
+	start_server(b, &ms);
+	server_memory(b, &rss, &pss);
+	out(b, metric, ms, "ms");
+	snprintf(name, sizeof name, "%s_rss", metric);
+	out(b, name, rss, "kB");
+}
+
+static void
+run_start(struct bench *b)
+{
+	add_role(b, DURABLE, 0);
+	run_roles(b, 1);
+	CHECK(b->role[0].got == b->n);
+	start_again(b, SIGTERM, "startup");
+	start_again(b, SIGKILL, "startup_killed");
+}
+
 static long
 env_num(const char *name, long dflt)
 {
@@ -522,6 +554,7 @@ bench_new(const struct peer *p, const struct scenario *s)
 	b->sync = s->sync;
 	b->settled = s->kind == K_DUR_ACK;
 	b->n = s->n;
+	b->only_store = s->kind == K_START;
 	b->window = (uint64_t)env_num("BENCH_WINDOW", (long)p->window);
 	b->run_ns = (uint64_t)env_num("BENCH_MS", 3000) * 1000000u;
 	b->calls = (int)env_num("BENCH_CALLS", 20000);
@@ -572,6 +605,9 @@ run_scenario(struct bench *b, const struct scenario *s, double startup_ms)
 		break;
 	case K_DRAIN:
 		run_drain(b);
+		break;
+	case K_START:
+		run_start(b);
 		break;
 	case K_CONN:
 		run_conn(b);
