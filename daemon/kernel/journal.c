@@ -404,6 +404,7 @@ batch_leave_lane(struct batch *b)
 	if (lane->last == b)
 		lane->last = before;
 	b->next = NULL;
+	b->journal->unwritten -= b->size - sizeof(struct batch_head);
 }
 
 enum { RETRY_MS = 200 };

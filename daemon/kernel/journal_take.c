@@ -109,6 +109,7 @@ batch_add(struct sched *s, struct batch *b, struct msg *m)
 
 	if (extra->expires_ns)
 		r.expires_ns = r.time_ns + extra->expires_ns - s->now_ns;
+	b->journal->unwritten += record_size(m);
 	b->size += (uint32_t)record_put(b->bytes + b->size, m, &r);
 	extra->batch = b;
 	extra->place = b->n++;
@@ -116,14 +117,24 @@ batch_add(struct sched *s, struct batch *b, struct msg *m)
 	b->n_left++;
 }
 
+/* Posters are faster than the disk: if nobody has to wait for a sync, for
+ * writing they have to, or what is lost with the daemon had no bounds. */
+static bool
+is_behind(const struct journal *j)
+{
+	return j->n_pending > 1 || j->unwritten > JOURNAL_WINDOW_SIZE;
+}
+
 /* It counts already, or all need not. What a timer sends does so when it is
  * safe: until then it is the timer that counts. */
 static bool
 need_not_wait(const struct journal *j, const struct msg *m)
 {
-	return j->store->interval_ms ||
-	       ((m->flags & (MSG_DELAYED | MSG_ADMITTED)) &&
-		       !msg_extra(m)->fired);
+	bool fired = msg_extra(m)->fired;
+
+	if (j->store->interval_ms && (fired || !is_behind(j)))
+		return true;
+	return (m->flags & (MSG_DELAYED | MSG_ADMITTED)) && !fired;
 }
 
 int

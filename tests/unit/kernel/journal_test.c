@@ -426,6 +426,36 @@ test_a_flipped_bit_is_told_and_set_aside(void **state)
 }
 
 /* With Sync= what ends before it is written is never written. */
+/* Nobody waits for a sync, but who is faster than the disk does for its writes:
+ * not more than so much is in memory alone. */
+static void
+test_posters_do_not_outrun_the_store(void **state)
+{
+	struct world *w = *state;
+	char event[201];
+	unsigned n = 0;
+
+	memset(event, 'e', 200);
+	event[200] = '\0';
+	w->store->store.interval_ms = 1000;
+	pause_box(w);
+	while (n < w->box->session->box.n + 100) { /* until some wait */
+		post(w, event, n + 1, MSG_LEVEL_ACCEPTED);
+		fixture_run(w->f);
+		n++;
+	}
+	assert_in_range(
+		n, JOURNAL_WINDOW_SIZE / 400, JOURNAL_WINDOW_SIZE / 200);
+	fake_store_run(w->f, w->store);
+	assert_int_equal(w->box->session->box.n, n);
+	post(w, event, n + 1, MSG_LEVEL_ACCEPTED); /* as ever again */
+	fixture_run(w->f);
+	assert_int_equal(w->box->session->box.n, n + 1);
+	queue_resume(w->box->session);
+	fake_store_run(w->f, w->store);
+	assert_int_equal(w->box->n_run, n + 1);
+}
+
 static void
 test_an_interval_writes_only_what_is_left(void **state)
 {
@@ -644,6 +674,7 @@ main(void)
 		TEST(test_bytes_come_back_as_they_were),
 		TEST(test_urgent_ones_go_first_after_a_restart),
 		TEST(test_a_long_queue_is_read_in_pieces),
+		TEST(test_posters_do_not_outrun_the_store),
 		TEST(test_a_late_read_does_not_hide_what_came_meanwhile),
 		TEST(test_a_long_queue_survives),
 		TEST(test_new_ones_come_behind_those_in_the_store),
