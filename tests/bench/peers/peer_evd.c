@@ -52,7 +52,7 @@ beside(const char *env, const char *path)
 static void
 server(struct bench *b)
 {
-	CHECK(mkdir(path_in(b, "sessions.d"), 0700) == 0);
+	CHECK(mkdir(path_in(b, "sessions.d"), 0700) == 0 || errno == EEXIST);
 	write_file(path_in(b, "eventd.conf"),
 		"[Daemon]\nSocket=%s\nSessionsDirectory=%s\n%s\n"
 		"[Store]\nPath=%s\nSync=%s\n",

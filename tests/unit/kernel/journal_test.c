@@ -425,7 +425,6 @@ test_a_flipped_bit_is_told_and_set_aside(void **state)
 	assert_int_equal(session_counters(w->box->session).dead, 1);
 }
 
-/* With Sync= what ends before it is written is never written. */
 /* Nobody waits for a sync, but who is faster than the disk does for its writes:
  * not more than so much is in memory alone. */
 static void
@@ -456,6 +455,7 @@ test_posters_do_not_outrun_the_store(void **state)
 	assert_int_equal(w->box->n_run, n + 1);
 }
 
+/* With Sync= what ends before it is written is never written. */
 static void
 test_an_interval_writes_only_what_is_left(void **state)
 {
