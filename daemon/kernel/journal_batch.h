@@ -116,7 +116,7 @@ struct journal {
 	uint64_t loaded_size;
 	uint32_t n_pending; /* events that are not safe yet */
 	uint64_t pending_size;
-	uint64_t unwritten; /* bytes of records that the store has not written */
+	uint64_t unwritten; /* bytes of records that are in memory alone */
 	uint64_t n_backlog; /* events in the store alone */
 	uint64_t backlog_size;
 	struct timer retry; /* TIMER_JOURNAL: the store has failed */
