@@ -325,6 +325,30 @@ class Durable(ctl.TestCase):
             self.assertIn(b"last", got)
             self.assertEqual(self.accounts()["leased"], 3)
 
+    def test_a_move_is_whole_across_kill_9(self):
+        self.daemon.session("a", "Alias=a", "Kind=client", "Loop=0",
+                            mailbox=("Durable=yes",))
+        self.daemon.session("b", "Alias=b", "Kind=client", "Loop=1",
+                            mailbox=("Durable=yes",))
+        self.start("--loops", "2")
+        n = 5000
+        self.ctl("post", "--lines", "a", "e", "-",
+                 input=b"".join(b"%d\n" % i for i in range(n)))
+        source, target = "a", "b"
+        for _ in range(4):
+            move = self.spawn("queue", "move", source, target)
+            wait_for(lambda t=target: move.poll() is not None or
+                     self.object("status", t)["events"]["queued"],
+                     "it has begun")
+            self.kill()
+            move.wait()
+            self.start_again("--loops", "2")
+            found = [e["data"] for alias in "ab" for e in self.objects(
+                "queue", "peek", alias, "-n", str(n), "--bytes", "10")]
+            self.assertEqual(sorted(map(int, found)), list(range(n)))
+            wait_for(lambda: self.accounts()["queued"] == n, "all, once", 30)
+            source, target = target, source
+
     def files(self):
         found = {}
         for name in os.listdir(self.store):
