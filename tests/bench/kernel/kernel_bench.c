@@ -329,12 +329,13 @@ static void
 pingpong_many(const struct bench_case *c)
 {
 	struct kernel_limits limits = kernel_limits_default;
-	struct session_spec *spec = native_spec("one", "ping", 0);
+	struct session_spec *spec;
 	struct rig *rig;
 	char alias[16];
 
 	limits.max_sessions = 2 * ACTORS;
 	rig = rig_new(c, 1, &limits);
+	spec = native_spec("one", "ping", 0);
 	add_session(
 		rig, 0, "ping", &kind_native, native_spec("many", NULL, c->n));
 	for (int i = 0; i < ACTORS; i++) {
@@ -427,12 +428,13 @@ static void
 timers(const struct bench_case *c)
 {
 	struct kernel_limits limits = kernel_limits_default;
-	struct session_spec *spec = native_spec(NULL, NULL, 0);
+	struct session_spec *spec;
 	struct rig *rig;
 
 	limits.max_timers = (uint32_t)c->n + 1;
-	spec->max_events = (uint32_t)c->n + 1;
 	rig = rig_new(c, 1, &limits);
+	spec = native_spec(NULL, NULL, 0);
+	spec->max_events = (uint32_t)c->n + 1;
 	add_session(rig, 0, "timers", &kind_native, spec);
 	rig_run(rig, "timers", "timers");
 }
