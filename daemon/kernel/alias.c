@@ -204,6 +204,7 @@ alias_get_locked(
 	uint64_t hash = hash_bytes(t->key, name, size);
 	struct alias *a;
 	struct slot *slot;
+	size_t room;
 
 	slot = array_seek(array_now(t), hash, name, size, out);
 	if (*out)
@@ -214,8 +215,11 @@ alias_get_locked(
 			return -ENOMEM;
 		slot = array_seek(array_now(t), hash, name, size, out);
 	}
-	a = FAULT(alias_new) ? NULL
-			     : malloc(offsetof(struct alias, name) + size + 1);
+	/* a short name may end within the padding, which is set as well */
+	room = offsetof(struct alias, name) + size + 1;
+	if (room < sizeof(*a))
+		room = sizeof(*a);
+	a = FAULT(alias_new) ? NULL : malloc(room);
 	if (!a)
 		return err_raise(-ENOMEM);
 	*a = (struct alias){.hash = hash, .size = (uint8_t)size};
