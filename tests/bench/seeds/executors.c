@@ -589,7 +589,7 @@ run_busy(const struct bench_case *c)
 	bench = c;
 	is_evd = has_frames = true;
 	n_listeners = 1;
-	busy_us = (unsigned)atoi(c->scenario + strlen("busy-"));
+	busy_us = (unsigned)strtoul(c->scenario + strlen("busy-"), NULL, 10);
 	learn(MODEL_ALIAS, "call");
 	busy_with(1);
 	busy_with(2);
