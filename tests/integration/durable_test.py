@@ -96,6 +96,7 @@ class Durable(ctl.TestCase):
                 break
             for child in self.stopped:  # it had just begun
                 os.kill(child, signal.SIGKILL)
+                wait_for(lambda pid=child: not self.has_lock(pid), "its end")
         self.assertNotEqual(holds, "a lock")
         self.start_again()
         self.assertEqual(self.accounts()["queued"], 20000)
@@ -125,7 +126,7 @@ class Durable(ctl.TestCase):
         try:
             files = [os.readlink(f"/proc/{pid}/fd/{fd}")
                      for fd in os.listdir(f"/proc/{pid}/fd")]
-        except FileNotFoundError:
+        except OSError:  # it has ended
             return False
         return any(name.endswith((".lock", "/owner")) for name in files)
 
