@@ -222,7 +222,9 @@ alias_get_locked(
 	a = FAULT(alias_new) ? NULL : malloc(room);
 	if (!a)
 		return err_raise(-ENOMEM);
-	*a = (struct alias){.hash = hash, .size = (uint8_t)size};
+	memset(a, 0, offsetof(struct alias, name)); /* it may be no larger */
+	a->hash = hash;
+	a->size = (uint8_t)size;
 	memcpy(a->name, name, size);
 	a->name[size] = '\0';
 	slot_publish(slot, a);
