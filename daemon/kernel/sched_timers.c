@@ -83,8 +83,8 @@ next_from(const struct sched *s, struct timers *t, uint64_t clock_ns)
 bool
 sched_may_be_due(const struct sched *s, uint64_t before_ns)
 {
-	return timers_bound_ns(&s->timers) < before_ns || s->wall_timers.n ||
-	       (s->boot_timers && s->boot_timers->n);
+	return (s->timers.n && timers_bound_ns(&s->timers) < before_ns) ||
+	       s->wall_timers.n || (s->boot_timers && s->boot_timers->n);
 }
 
 uint64_t
