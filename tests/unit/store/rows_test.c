@@ -17,18 +17,17 @@ enum { N = 2000 };
 static void
 set(struct rows *rows, unsigned table, const char *key, const char *data)
 {
-	size_t size = strlen(key);
+	size_t size = strlen(key), data_size = data ? strlen(data) : 0;
 	char *room = rows_room(rows, 64);
 	struct rows_row row = {.key = (uint8_t *)room,
 		.key_size = (uint16_t)size,
 		.table = (uint8_t)table};
 
 	assert_non_null(room);
-	memcpy(room, key, size);
+	snprintf(room, 64, "%s%s", key, data ? data : "");
 	if (data) {
-		memcpy(room + size, data, strlen(data));
 		row.data = (uint8_t *)room + size;
-		row.size = (uint32_t)strlen(data);
+		row.size = (uint32_t)data_size;
 	}
 	assert_int_equal(rows_set(rows, &row), 0);
 }
