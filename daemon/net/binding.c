@@ -267,6 +267,8 @@ binding_remove(struct conn *c, struct binding *b)
 {
 	uint32_t i = binding_index(c, b->number);
 
+	if (i == UINT32_MAX)
+		return; /* bindings_drop() has it */
 	c->n_bindings--;
 	memmove(&c->bindings[i], &c->bindings[i + 1],
 		(c->n_bindings - i) * sizeof(b));
@@ -575,13 +577,17 @@ void
 bindings_drop(struct conn *c)
 {
 	bool died = conn_end_why(c) == TIE_LOST;
+	struct binding **all = TAKE(c->bindings);
+	uint32_t n = c->n_bindings;
 
-	for (uint32_t i = 0; i < c->n_bindings; i++) {
-		binding_leave(c->bindings[i], died);
-		if (c->bindings[i]->session)
-			c->bindings[i]->session->why = (uint8_t)conn_end_why(c);
-		binding_free(c->bindings[i]);
+	/* What one that leaves makes happen to another finds nobody. */
+	c->n_bindings = c->bindings_room = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		binding_leave(all[i], died);
+		if (all[i]->session)
+			all[i]->session->why = (uint8_t)conn_end_why(c);
+		binding_free(all[i]);
 	}
-	c->n_bindings = 0;
+	free(all);
 	inbound_drop(c);
 }

@@ -699,6 +699,33 @@ NEAR_AND_FAR(test_the_end_of_the_session_unbinds)
 	cmocka_unit_test_setup_teardown(test, rig_setup_two, rig_teardown)
 #define TESTS(test) TEST(test##_near), TEST(test##_far)
 
+/* Two bindings of one client, the second in line behind the first: what the end
+ * of the one makes happen to the other finds nobody. */
+static void
+test_who_waits_behind_itself_may_go(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0);
+	Eventd__V1__Request r = EVENTD__V1__REQUEST__INIT;
+	Eventd__V1__Bind bind = EVENTD__V1__BIND__INIT;
+	char alias[] = "jobs";
+
+	slot_new(rig);
+	client_bind(c, "jobs", 1, 2);
+	bind.alias = alias;
+	bind.binding = 2;
+	bind.if_taken = EVENTD__V1__IF_TAKEN__TAKEN_QUEUE;
+	r.verb_case = EVENTD__V1__REQUEST__VERB_BIND;
+	r.bind = &bind;
+	client_ask(c, &r);
+	rig_run(rig);
+	client_free(c);
+	rig_run(rig);
+	c = client_hello(rig, 0);
+	client_bind(c, "jobs", 1, 2);
+	client_free(c);
+}
+
 int
 main(void)
 {
@@ -727,6 +754,9 @@ main(void)
 		TESTS(test_a_lost_alias_unbinds),
 		TESTS(test_a_restart_that_fails_unbinds),
 		TESTS(test_the_end_of_the_session_unbinds),
+		cmocka_unit_test_setup_teardown(
+			test_who_waits_behind_itself_may_go, rig_setup,
+			rig_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
