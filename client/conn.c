@@ -10,9 +10,9 @@
 #include <sys/un.h>
 
 #include "internal.h"
-#include "sequence.h"
 #include "memfd.h"
 #include "parts.h"
+#include "sequence.h"
 #include "status.h"
 
 enum { WELCOME_ARENA_MAX = 1 << 20 };

@@ -58,8 +58,7 @@ parse_options(struct post *post, struct ctl *ctl)
 	post->event = ctl_word(ctl, 1);
 	post->level = ctl_value(ctl, OPT_WAIT);
 	if (!post->level)
-		post->level =
-			ctl_has(ctl, OPT_STORED) ? "durable" : "accepted";
+		post->level = ctl_has(ctl, OPT_STORED) ? "durable" : "accepted";
 	post->opt.size = sizeof(post->opt);
 	post->opt.level = (uint32_t)values_index(values, post->level);
 	post->opt.flags = (ctl_has(ctl, OPT_NO_WAIT) ? EVD_POST_NO_WAIT : 0) |

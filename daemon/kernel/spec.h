@@ -83,12 +83,12 @@ struct session_spec {
 	struct overflow_rule *rules; /* the first that matches counts */
 	size_t n_rules;
 	struct water_mark high, low;
-	char *water_alias; /* who is told of them; NULL: itself */
-	char *dead_letter; /* alias that gets copies; NULL: none does */
-	uint32_t durable;  /* Durable=: it is in the store as well */
+	char *water_alias;  /* who is told of them; NULL: itself */
+	char *dead_letter;  /* alias that gets copies; NULL: none does */
+	uint32_t durable;   /* Durable=: it is in the store as well */
 	uint64_t state_max; /* DurableState=: bytes */
-	uint64_t lease_ms; /* Lease=: of a delivery to a client; 0: no end */
-	uint64_t retry_ms; /* RetryDelay=: before it is tried again */
+	uint64_t lease_ms;  /* Lease=: of a delivery to a client; 0: no end */
+	uint64_t retry_ms;  /* RetryDelay=: before it is tried again */
 	uint32_t max_attempts; /* crashes that one event may cause; 0: one */
 	/* [Session] */
 	enum restart_mode restart;

@@ -134,7 +134,7 @@ struct store {
 	uint32_t interval_ms; /* Sync=: 0: each is synced before it is told */
 	const char *broken;   /* why it cannot be used; NULL: it can */
 	_Atomic uint32_t n_standing; /* boxes that stand */
-	uint8_t boot[16]; /* which start of the machine this is: its
+	uint8_t boot[16];            /* which start of the machine this is: its
 			   * monotonic clocks are those of rows with the same */
-	_Atomic uint64_t n_damaged; /* events that could not be read */
+	_Atomic uint64_t n_damaged;  /* events that could not be read */
 };

@@ -787,8 +787,8 @@ EVD_API int evd_status_from_errno(int err);
 
 #include <eventd/access.h>
 #include <eventd/history.h>
-#include <eventd/memfd.h>
 #include <eventd/look.h>
+#include <eventd/memfd.h>
 #include <eventd/queue.h>
 #include <eventd/room.h>
 #include <eventd/sequence.h>

@@ -122,8 +122,9 @@ class Wait(ctl.TestCase):
         self.daemon.start()
         client = self.daemon.client()
         for alias in ("wait", "lua"):
-            for _ in range(most):
-                client.post_soon(alias, "sleep", b"3600000")
+            for n in range(1, most + 1):  # and read the acks now and then
+                post = client.post_soon if n % 1000 else client.post
+                post(alias, "sleep", b"3600000")
             harness.wait_for(lambda a=alias: self.object("status", a)
                              ["waiting"]["handlers"] == most, "all wait")
         self.assertEqual(self.daemon.stop(), 0)
