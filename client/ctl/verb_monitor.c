@@ -1,6 +1,6 @@
-/* eventctl monitor: what the aliases that match a pattern handle, and when they
- * come and go. Each has a binding in mode monitor while somebody holds it. One
- * thread. */
+/* eventctl monitor: what the aliases that match a pattern handle, when they come
+ * and go, and how their sessions end. Each has a binding in mode monitor and a
+ * watch while somebody holds it. One thread. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@ enum { WORD_WIDTH = 6 };
 struct monitored {
 	char *alias;
 	int binding;
+	int64_t watch; /* of this life of its holder; 0 or less: none */
 };
 
 struct monitor {
@@ -23,6 +24,7 @@ struct monitor {
 	uint64_t left; /* to be told before the end */
 	struct monitored *all;
 	size_t n;
+	bool some_failed; /* for good: their events are looked at */
 };
 
 /* ---- what is monitored --------------------------------------------------- */
@@ -44,8 +46,30 @@ forget(struct monitor *m, const char *alias)
 	if (!one)
 		return;
 	evd_unbind(m->ctl->evd, one->binding);
+	if (one->watch > 0)
+		evd_unwatch(m->ctl->evd, one->watch);
 	free(one->alias);
 	*one = m->all[--m->n];
+}
+
+/* Be told how this life of its holder ends, if that may be seen. One that has
+ * failed for good would be told of at once, again and again: it is watched when
+ * it handles events. */
+static void
+watch_life(struct monitor *m, struct monitored *one)
+{
+	const struct evd_session *session;
+	struct evd_report *report;
+
+	one->watch = 0;
+	if (evd_status(m->ctl->evd, one->alias, &report))
+		return;
+	session = evd_report_session(report);
+	if (session && strcmp(evd_session_state(session), "failed") != 0)
+		one->watch = evd_watch(m->ctl->evd, one->alias);
+	else
+		m->some_failed = true;
+	evd_report_free(report);
 }
 
 /* @alias has a holder, perhaps another one than before. What may not be seen is
@@ -70,7 +94,8 @@ add(struct monitor *m, const char *alias)
 		m->all = all;
 	if (!all || !(all[m->n].alias = strdup(alias)))
 		return ctl_fail(m->ctl, EVD_STATUS_NO_MEMORY, "out of memory");
-	all[m->n++].binding = binding;
+	all[m->n].binding = binding;
+	watch_life(m, &all[m->n++]);
 	return 0;
 }
 
@@ -145,12 +170,44 @@ on_name(struct monitor *m, const struct evd_event *event)
 	return r;
 }
 
+/* Its next life is watched, too. */
+static int
+on_down(struct monitor *m, const struct evd_event *event)
+{
+	int64_t watch = evd_event_watch(event);
+	int r;
+
+	for (size_t i = 0; i < m->n; i++) {
+		if (m->all[i].watch != watch)
+			continue;
+		m->left--;
+		r = print_down(m->ctl, event, "end   ");
+		watch_life(m, &m->all[i]);
+		return r;
+	}
+	return 0;
+}
+
+static int
+on_delivery(struct monitor *m, const struct evd_event *event)
+{
+	struct monitored *one =
+		m->some_failed ? find(m, evd_event_alias(event)) : NULL;
+	int r = tell_event(m, event);
+
+	if (one && !one->watch) /* it has been started again */
+		watch_life(m, one);
+	return r;
+}
+
 static int
 on_event(struct monitor *m, const struct evd_event *event)
 {
 	switch (evd_event_type(event)) {
 	case EVD_DELIVERY:
-		return tell_event(m, event);
+		return on_delivery(m, event);
+	case EVD_DOWN:
+		return on_down(m, event);
 	case EVD_GAP:
 		return tell_gap(m, event);
 	case EVD_NAME:

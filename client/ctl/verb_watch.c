@@ -118,10 +118,9 @@ loop(struct watching *w)
 
 /* ---- watch ------------------------------------------------------------- */
 
-static int
-tell_down(struct watching *w, const struct evd_event *event)
+int
+print_down(struct ctl *ctl, const struct evd_event *event, const char *word)
 {
-	struct ctl *ctl = w->ctl;
 	struct json *j = &ctl->json;
 
 	if (ctl->as_json) {
@@ -135,7 +134,7 @@ tell_down(struct watching *w, const struct evd_event *event)
 		json_line_end(j);
 		return ctl_flush(ctl);
 	}
-	fprintf(ctl->out, "%s %s", evd_event_alias(event),
+	fprintf(ctl->out, "%s%s %s", word, evd_event_alias(event),
 		evd_event_reason(event));
 	if (*evd_event_text(event)) {
 		fputs(": ", ctl->out);
@@ -143,6 +142,12 @@ tell_down(struct watching *w, const struct evd_event *event)
 	}
 	fputc('\n', ctl->out);
 	return ctl_flush(ctl);
+}
+
+static int
+tell_down(struct watching *w, const struct evd_event *event)
+{
+	return print_down(w->ctl, event, "");
 }
 
 int

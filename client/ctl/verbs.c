@@ -151,9 +151,10 @@ const struct verb verbs[] = {
 		"print what the aliases that match handle",
 		"A line for each event that the holder of such an alias has\n"
 		"been given, with the head of its payload if you may manage\n"
-		"it, and for each alias that comes or goes. It slows nobody:\n"
-		"what is too much is left out, and told. A pattern is an\n"
-		"alias in which one * may stand for anything.\n",
+		"it, for each alias that comes or goes, and for each end or\n"
+		"failure of its session. It slows nobody: what is too much\n"
+		"is left out, and told. A pattern is an alias in which one *\n"
+		"may stand for anything.\n",
 		{OPT_COUNT},
 		0,
 		1,

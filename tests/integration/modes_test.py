@@ -213,6 +213,30 @@ class Modes(ctl.TestCase):
         self.assertEqual(p.returncode, 0)
         late.close()
 
+    def test_monitor_tells_how_sessions_end(self):
+        self.daemon.session("once", "Restart=no", script=ctl.ECHO)
+        self.start()
+        p = self.spawn("monitor", "*")
+
+        def told(n):
+            return sorted(p.stdout.readline() for _ in range(n))
+
+        self.assertEqual([line.split()[:2] for line in told(2)],
+                         [[b"up", b"echo"], [b"up", b"once"]])
+        for alias in ("echo", "echo", "once"):  # each of its lives
+            self.ctl("post", alias, "boom")
+            end, event = told(2)
+            self.assertEqual(event, f"event {alias} boom\n".encode())
+            self.assertRegex(end, rf"^end   {alias} failed: .*kaputt".encode())
+            if alias == "once":
+                self.ctl("restart", "once")
+            self.ctl("call", alias, "hello")  # nothing comes in between
+            self.assertEqual(told(1), [f"event {alias} hello\n".encode()])
+        self.ctl("call", "once", "hello")  # the first has shown that it is up
+        self.assertEqual(told(1), [b"event once hello\n"])
+        self.ctl("stop", "once")
+        self.assertEqual(told(2), [b"down  once\n", b"end   once killed\n"])
+
     def test_a_monitor_that_does_not_read_slows_nobody(self):
         self.start()
         c = self.bind("echo", 3, 2, ((1, "drop-oldest"), (2, 10)))
