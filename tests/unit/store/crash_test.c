@@ -251,7 +251,7 @@ test_a_log_that_cannot_be_emptied_fills_and_recovers(void **state)
 {
 	struct world *w = *state;
 	static char data[20000];
-	char key[8];
+	char key[16];
 	unsigned n = 0;
 	int r = 0;
 
