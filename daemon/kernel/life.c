@@ -85,9 +85,10 @@ take_spec(struct session *s, struct session_spec *spec)
 	return 0;
 }
 
-/* Everything but its id, which lets others find it. */
+/* Everything but its id, which lets others find it. By the thread of any
+ * scheduler, whose time is @now_ns. */
 static struct session *
-prepare(struct sched *sched, const struct session_ops *ops,
+prepare(struct sched *sched, uint64_t now_ns, const struct session_ops *ops,
 	struct session_spec *spec, void *state)
 {
 	struct session *s = sched->closing ? NULL : slots_take(sched);
@@ -99,7 +100,7 @@ prepare(struct sched *sched, const struct session_ops *ops,
 	s->life = SESSION_STARTING;
 	mailbox_init(&s->box, spec ? spec->max_events : SPEC_MAX_EVENTS,
 		spec ? spec->max_bytes : SPEC_MAX_BYTES);
-	s->box.born_s = (uint32_t)(sched->now_ns / NS_PER_S);
+	s->box.born_s = (uint32_t)(now_ns / NS_PER_S);
 	if (!spec || !take_spec(s, spec))
 		return s;
 	free(s->kin);
@@ -224,7 +225,7 @@ struct session *
 session_new_after(struct sched *sched, const struct session_ops *ops,
 	struct session_spec *spec, void *state, struct gate *gate)
 {
-	struct session *s = prepare(sched, ops, spec, state);
+	struct session *s = prepare(sched, sched->now_ns, ops, spec, state);
 
 	if (!s && gate)
 		gate_settle(sched, gate);
@@ -314,7 +315,8 @@ session_spawn(struct session *parent, struct spawn *spawn)
 	snprintf(spawn->text, sizeof(spawn->text),
 		"no more sessions (MaxSessions=) or no memory");
 	spec->parent = parent->id;
-	s = prepare(home, spawn->ops, spec, spawn->state);
+	s = prepare(
+		home, home_of(parent)->now_ns, spawn->ops, spec, spawn->state);
 	if (!s)
 		return EVD_STATUS_LIMIT;
 	s->kin->depth = parent->kin ? (uint8_t)(parent->kin->depth + 1) : 1;

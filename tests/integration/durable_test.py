@@ -326,6 +326,12 @@ class Durable(ctl.TestCase):
             self.assertIn(b"last", got)
             self.assertEqual(self.accounts()["leased"], 3)
 
+    def waiting(self, aliases, n):
+        """The numbers that wait in the mailboxes of both, sorted."""
+        return sorted(int(e["data"]) for alias in aliases
+                      for e in self.objects("queue", "peek", alias, "-n",
+                                            str(n), "--bytes", "10"))
+
     def test_a_move_is_whole_across_kill_9(self):
         self.daemon.session("a", "Alias=a", "Kind=client", "Loop=0",
                             mailbox=("Durable=yes",))
@@ -344,10 +350,10 @@ class Durable(ctl.TestCase):
             self.kill()
             move.wait()
             self.start_again("--loops", "2")
-            found = [e["data"] for alias in "ab" for e in self.objects(
-                "queue", "peek", alias, "-n", str(n), "--bytes", "10")]
-            self.assertEqual(sorted(map(int, found)), list(range(n)))
-            wait_for(lambda: self.accounts()["queued"] == n, "all, once", 30)
+            # what was between them is told apart while both are loaded
+            wait_for(lambda: self.waiting("ab", n) == list(range(n)),
+                     "all, once", 30)
+            wait_for(lambda: self.accounts()["queued"] == n, "accounts", 30)
             source, target = target, source
 
     def files(self):

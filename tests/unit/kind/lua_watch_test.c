@@ -346,7 +346,7 @@ ask(struct rig *rig, const char *script, bool stops)
 	asking.rig = rig;
 	asking.stops = stops;
 	asking.thread = pthread_self();
-	spec->handler_ms = stops ? 0 : 2000;
+	spec->handler_ms = stops ? 0 : 60000;
 	s = rig_start(rig, spec);
 	sigaction(SIGUSR1, &action, NULL);
 	assert_int_equal(
