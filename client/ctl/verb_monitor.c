@@ -1,6 +1,6 @@
-/* eventctl monitor: what the aliases that match a pattern handle, when they come
- * and go, and how their sessions end. Each has a binding in mode monitor and a
- * watch while somebody holds it. One thread. */
+/* eventctl monitor: what the aliases that match a pattern handle, when they
+ * come and go, and how their sessions end. Each has a binding in mode monitor
+ * and a watch while somebody holds it. One thread. */
 #include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>

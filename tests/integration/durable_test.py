@@ -326,7 +326,7 @@ class Durable(ctl.TestCase):
             self.assertIn(b"last", got)
             self.assertEqual(self.accounts()["leased"], 3)
 
-    def waiting(self, aliases, n):
+    def numbers_in(self, aliases, n):
         """The numbers that wait in the mailboxes of both, sorted."""
         return sorted(int(e["data"]) for alias in aliases
                       for e in self.objects("queue", "peek", alias, "-n",
@@ -351,7 +351,7 @@ class Durable(ctl.TestCase):
             move.wait()
             self.start_again("--loops", "2")
             # what was between them is told apart while both are loaded
-            wait_for(lambda: self.waiting("ab", n) == list(range(n)),
+            wait_for(lambda: self.numbers_in("ab", n) == list(range(n)),
                      "all, once", 30)
             wait_for(lambda: self.accounts()["queued"] == n, "accounts", 30)
             source, target = target, source
