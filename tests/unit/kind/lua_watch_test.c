@@ -322,11 +322,15 @@ on_ask(int number)
 static void *
 ask_until_told(void *arg)
 {
+	/* a handler that is stopped is not there to be asked again */
+	unsigned patience_ms = asking.stops ? 1000 : 20;
+
 	(void)arg;
 	while (!asking.enough && !asking.told) {
 		stall_ask(&asking.stall);
 		pthread_kill(asking.thread, SIGUSR1);
-		if (stall_wait(&asking.stall, 20) && *asking.stall.text)
+		if (stall_wait(&asking.stall, patience_ms) &&
+			*asking.stall.text)
 			asking.told = true;
 	}
 	return NULL;
