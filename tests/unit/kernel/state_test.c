@@ -274,7 +274,7 @@ test_all_can_be_gone_through(void **state)
 	const char *key = NULL;
 	size_t size = 0;
 	struct state_value v;
-	char seen[64] = "", name[8];
+	char seen[64] = "", name[16];
 
 	for (int i = 0; i < 40; i++) {
 		snprintf(name, sizeof(name), "k%d", i);
