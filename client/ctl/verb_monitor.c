@@ -2,7 +2,6 @@
  * come and go, and how their sessions end. Each has a binding in mode monitor
  * and a watch while somebody holds it. One thread. */
 #include <inttypes.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,27 +221,6 @@ on_event(struct monitor *m, const struct evd_event *event)
 
 /* ---- the loop ------------------------------------------------------------ */
 
-/* Until something comes, or nobody reads our output any more. */
-static int
-wait_for_more(struct monitor *m)
-{
-	struct ctl *ctl = m->ctl;
-	int timeout_ms = ctl->timeout_given ? ctl->timeout_ms : -1;
-	struct pollfd fds[2] = {
-		{.fd = evd_fd(ctl->evd), .events = (short)evd_events(ctl->evd)},
-		{.fd = fileno(ctl->out)},
-	};
-	int n;
-
-	if (evd_timeout_ms(ctl->evd) == 0)
-		return 0;
-	n = poll(fds, fds[1].fd < 0 ? 1 : 2, timeout_ms);
-	if (n == 0)
-		return ctl_fail(ctl, EVD_STATUS_TIMEOUT,
-			"nothing more has happened in time");
-	return fds[1].revents & (POLLERR | POLLHUP) ? CTL_EXIT_PIPE : 0;
-}
-
 static int
 loop(struct monitor *m)
 {
@@ -258,7 +236,7 @@ loop(struct monitor *m)
 		if (r < 0)
 			return ctl_fail_evd(m->ctl);
 		if (r == 0)
-			code = wait_for_more(m);
+			code = watch_more(m->ctl);
 	}
 	return code;
 }

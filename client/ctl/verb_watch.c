@@ -75,22 +75,21 @@ on_event(struct watching *w, const struct evd_event *event)
 	}
 }
 
-/* Until something comes, or nobody reads our output any more. */
-static int
-wait_for_more(struct watching *w, int timeout_ms)
+int
+watch_more(struct ctl *ctl)
 {
-	struct evd *evd = w->ctl->evd;
+	int timeout_ms = ctl->timeout_given ? ctl->timeout_ms : -1;
 	struct pollfd fds[2] = {
-		{.fd = evd_fd(evd), .events = (short)evd_events(evd)},
-		{.fd = fileno(w->ctl->out)},
+		{.fd = evd_fd(ctl->evd), .events = (short)evd_events(ctl->evd)},
+		{.fd = fileno(ctl->out)},
 	};
 	int n;
 
-	if (evd_timeout_ms(evd) == 0)
+	if (evd_timeout_ms(ctl->evd) == 0)
 		return 0;
 	n = poll(fds, fds[1].fd < 0 ? 1 : 2, timeout_ms);
 	if (n == 0)
-		return ctl_fail(w->ctl, EVD_STATUS_TIMEOUT,
+		return ctl_fail(ctl, EVD_STATUS_TIMEOUT,
 			"nothing more has happened in time");
 	return fds[1].revents & (POLLERR | POLLHUP) ? CTL_EXIT_PIPE : 0;
 }
@@ -98,7 +97,6 @@ wait_for_more(struct watching *w, int timeout_ms)
 static int
 loop(struct watching *w)
 {
-	int timeout_ms = w->ctl->timeout_given ? w->ctl->timeout_ms : -1;
 	const struct evd_event *event;
 	int code = 0, r;
 
@@ -111,7 +109,7 @@ loop(struct watching *w)
 		if (r < 0)
 			return ctl_fail_evd(w->ctl);
 		if (r == 0)
-			code = wait_for_more(w, timeout_ms);
+			code = watch_more(w->ctl);
 	}
 	return code;
 }

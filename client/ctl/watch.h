@@ -15,3 +15,7 @@ int print_name(struct ctl *ctl, const char *alias, uint64_t session, int width);
 /* Prints EVD_DOWN, @word before it unless it is JSON. 0, or an exit code. */
 int print_down(
 	struct ctl *ctl, const struct evd_event *event, const char *word);
+
+/* Wait until something comes, as --timeout says, or nobody reads our output any
+ * more. 0, or an exit code. */
+int watch_more(struct ctl *ctl);
