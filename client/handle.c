@@ -2,6 +2,7 @@
  * Belongs to the thread that uses the handle. */
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,20 +15,54 @@
 
 enum { QUEUED_MIN = 65536, QUEUED_DEFAULT = 16 << 20, TIMEOUT_MS = 30000 };
 
-/* A page that reads 0 in a forked child, so that no call has to ask for the
- * pid; where the kernel cannot do that, calls ask. */
+/* ---- which process this is ---- */
+
+/* The one thing that all handles of a process share: a page that holds its
+ * number and reads 0 in a forked child, so that no call has to ask for the pid.
+ * Where the kernel cannot do that, calls ask. Any thread; never unmapped. */
+static struct {
+	_Atomic(_Atomic uint32_t *) page;
+	_Atomic bool asks;
+	_Atomic uint32_t last; /* number that was given; a child keeps it */
+} process;
+
+static _Atomic uint32_t *
+process_page(void)
+{
+	_Atomic uint32_t *page = atomic_load(&process.page), *other = NULL;
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (page)
+		return page;
+	page = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return NULL;
+	if (madvise((void *)page, size, MADV_WIPEONFORK))
+		atomic_store(&process.asks, true);
+	if (atomic_compare_exchange_strong(&process.page, &other, page))
+		return page;
+	munmap((void *)page, size);
+	return other;
+}
+
+/* The first handle of a child gives it the next number. */
 static int
 alive_init(struct evd *c)
 {
-	uint8_t *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE),
-		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	_Atomic uint32_t *page = process_page();
+	uint32_t none = 0, next;
 
-	if (page == MAP_FAILED)
+	if (!page)
 		return -ENOMEM;
-	if (madvise(page, 1, MADV_WIPEONFORK))
-		c->pid = getpid();
-	*page = 1;
+	next = atomic_load(&process.last) + 1;
+	if (atomic_compare_exchange_strong(page, &none, next))
+		none = next;
+	atomic_store(&process.last, none);
+	c->process = none;
 	c->alive = page;
+	if (atomic_load(&process.asks))
+		c->pid = getpid();
 	return 0;
 }
 
@@ -70,9 +105,6 @@ evd_free(struct evd *c)
 	slots_deinit(&c->requests);
 	slots_deinit(&c->callers);
 	evd__io_deinit(c);
-	if (c->alive)
-		munmap((void *)(uintptr_t)c->alive,
-			(size_t)sysconf(_SC_PAGESIZE));
 	free(c->path);
 	free(c->name);
 	free(c);

@@ -12,6 +12,7 @@
  */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -97,7 +98,7 @@ struct window {
 	uint64_t max_posts, max_bytes; /* that may be */
 	uint64_t granted_posts, granted_bytes;
 	uint32_t *ring; /* by seq: payload size and flags */
-	uint64_t mask;
+	uint64_t mask;  /* its room - 1; grows up to granted_posts */
 };
 
 struct ref {
@@ -156,8 +157,9 @@ struct sync {
 };
 
 struct evd {
-	const volatile uint8_t *alive; /* 1; a page that fork() wipes */
-	pid_t pid;                     /* 0 if that page can be trusted */
+	const _Atomic uint32_t *alive; /* @process; a page that fork() wipes */
+	uint32_t process;
+	pid_t pid; /* 0 if that page can be trusted */
 	enum conn_state state;
 	int fd;
 	uint32_t epoch; /* connections so far */
@@ -228,7 +230,9 @@ struct evd {
 static inline bool
 evd__is_foreign(const struct evd *c)
 {
-	return UNLIKELY(!*c->alive) || (c->pid && c->pid != getpid());
+	return UNLIKELY(atomic_load_explicit(c->alive, memory_order_relaxed) !=
+			c->process) ||
+	       (c->pid && c->pid != getpid());
 }
 int evd__foreign(struct evd *c); /* records and returns -ECHILD */
 #define EVD_CHECK(c)                                            \
@@ -342,8 +346,10 @@ int evd__sync_wait(struct evd *c, int64_t deadline, const char *what);
 /* ---- post ---- */
 int evd__window_open(struct evd *c, uint64_t posts, uint64_t bytes);
 void evd__window_lost(struct evd *c);
-/* By what was granted and what the program wants. */
+/* By what was granted, what the program wants, and what the ring holds. */
 void evd__window_bound(struct evd *c);
+/* If it is the ring that a post has no room in, it gets more. */
+void evd__window_grow(struct evd *c);
 static inline bool
 evd__window_has_room(const struct window *w, size_t size)
 {

@@ -34,38 +34,6 @@ enum { POST_SHORT_MAX = 4096 }; /* bytes of a payload */
 
 /* ---- the window ---- */
 
-int
-evd__window_open(struct evd *c, uint64_t posts, uint64_t bytes)
-{
-	struct window *w = &c->win;
-	uint64_t n = 64;
-
-	if (posts > WINDOW_MAX)
-		posts = WINDOW_MAX;
-	while (n < posts)
-		n *= 2;
-	if (!w->ring || w->mask != n - 1) {
-		free(w->ring);
-		w->ring = calloc(n, sizeof(*w->ring));
-		if (!w->ring)
-			return -ENOMEM;
-		w->mask = n - 1;
-	}
-	w->next = 1;
-	w->acked = 0;
-	w->n = w->bytes = 0;
-	w->granted_posts = posts;
-	w->granted_bytes = bytes;
-	evd__window_bound(c);
-	return 0;
-}
-
-void
-evd__window_deinit(struct evd *c)
-{
-	free(c->win.ring);
-}
-
 static uint32_t *
 window_entry(struct window *w, uint64_t seq)
 {
@@ -404,6 +372,7 @@ post_wait(struct evd *c, size_t size, bool by_bytes)
 		return r;
 	if (by_bytes && size > c->max_payload)
 		return evd__size_failed(c, size);
+	evd__window_grow(c);
 	while (!evd__window_has_room(&c->win, size)) {
 		evd__pump(c); /* the answer may have been read already */
 		if (c->state == CONN_READY &&

@@ -183,6 +183,7 @@ has_room(const struct evd *c, const struct kept *k)
 	const struct window *w = &c->win;
 
 	return w->next - w->acked <= w->granted_posts &&
+	       w->next - w->acked <= w->mask + 1 &&
 	       (w->bytes + k->e.payload_size <= w->granted_bytes || !w->n);
 }
 
@@ -192,6 +193,7 @@ send_one(struct evd *c, struct kept *k)
 	struct window *w = &c->win;
 
 	k->e.seq = w->next;
+	evd__window_grow(c);
 	if (!has_room(c, k) || evd__out_envelope(c, &k->e, true))
 		return false;
 	w->ring[w->next & w->mask] = k->entry;

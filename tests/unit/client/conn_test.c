@@ -410,6 +410,45 @@ test_fork_makes_every_call_fail(void **state)
 	assert_int_equal(fake_read(f)->n_envelopes, 1);
 }
 
+static bool
+is_foreign(struct evd *c)
+{
+	return evd_set_name(c, "x") == -ECHILD;
+}
+
+/* A child's own handle is its own, whatever it got from those before it. */
+static void
+test_fork_leaves_new_handles_alone(void **state)
+{
+	struct evd *old = evd_new(), *mine;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(evd_set_name(old, "x"), 0);
+	pid = fork();
+	if (pid == 0) {
+		bool ok = is_foreign(old) && (mine = evd_new()) &&
+			  !is_foreign(mine) && is_foreign(old);
+
+		pid = ok ? fork() : -1;
+		if (pid == 0) {
+			ok = is_foreign(old) && is_foreign(mine);
+			evd_free(mine);
+			mine = evd_new();
+			_exit(ok && !is_foreign(mine) && is_foreign(old) ? 0
+									 : 1);
+		}
+		ok = pid > 0 && waitpid(pid, &status, 0) == pid && !status &&
+		     !is_foreign(mine);
+		_exit(ok ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_false(is_foreign(old));
+	evd_free(old);
+}
+
 /* All frames of a session, cut at every byte into two reads. */
 static void
 test_frames_may_be_cut_anywhere(void **state)
@@ -507,6 +546,7 @@ main(void)
 		OPEN(test_blocking_post_waits_for_the_reconnect),
 		OPEN(test_close_forgets_and_connects_again),
 		OPEN(test_fork_makes_every_call_fail),
+		OPEN(test_fork_leaves_new_handles_alone),
 		OPEN(test_frames_may_be_cut_anywhere),
 		OPEN(test_wait_returns_when_a_signal_comes),
 	};

@@ -196,6 +196,47 @@ test_acks_out_of_order(void **state)
 	assert_int_equal(evd_drain(f->c, 0), 0);
 }
 
+/* A large window takes room as it is used, and what is in flight keeps its
+ * place meanwhile: also behind a post that is slow to settle. */
+static void
+test_large_window_grows_with_its_use(void **state)
+{
+	struct fake *f = *state;
+	static const char data[1000];
+	uint64_t also[600], bytes = 0;
+
+	fake_hang_up(f);
+	fake_next_is(f, EVD_DISCONNECTED);
+	f->welcome.window_posts = 1000;
+	fake_connect(f);
+	assert_int_equal(evd_set_blocking(f->c, false), 0);
+	for (size_t i = 1; i <= 50; i++)
+		assert_int_equal(evd_post(f->c, "box", "msg", data, i), 0);
+	assert_int_equal(evd_flush(f->c), 0);
+	expect_posts(f, 1, 50);
+	fake_send_ack(f, 40, NULL, 0);
+	fake_settle_down(f);
+	for (size_t i = 51; i <= 1040; i++)
+		assert_int_equal(evd_post(f->c, "box", "msg", data, i % 10), 0);
+	assert_int_equal(evd_post(f->c, "box", "msg", "x", 1), -EAGAIN);
+	assert_non_null(strstr(evd_last_error(f->c), "its window is 1000"));
+	assert_int_equal(evd_flush(f->c), 0);
+	expect_posts(f, 51, 990);
+	for (size_t i = 0; i < 600; i++)
+		also[i] = 42 + i;
+	fake_send_ack(f, 40, also, 600); /* all to 641, but 41 */
+	fake_settle_down(f);
+	for (size_t i = 642; i <= 1040; i++)
+		bytes += i % 10;
+	assert_int_equal(evd_posts_pending(f->c), 400);
+	assert_int_equal(evd_bytes_pending(f->c), bytes + 41);
+	assert_int_equal(evd_post(f->c, "box", "msg", "x", 1), -EAGAIN);
+	fake_send_ack(f, 1040, NULL, 0);
+	fake_settle_down(f);
+	assert_int_equal(evd_bytes_pending(f->c), 0);
+	assert_int_equal(evd_post(f->c, "box", "msg", "x", 1), 0);
+}
+
 static void
 test_ack_of_what_was_not_posted_breaks_the_connection(void **state)
 {
@@ -511,6 +552,7 @@ main(void)
 		OPEN(test_window_full_is_again),
 		OPEN(test_window_counts_bytes),
 		OPEN(test_acks_out_of_order),
+		OPEN(test_large_window_grows_with_its_use),
 		OPEN(test_ack_of_what_was_not_posted_breaks_the_connection),
 		OPEN(test_failures_are_told_and_counted),
 		OPEN(test_post_wait_returns_at_the_ack),
