@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "ctl.h"
-#include "pages.h"
 #include "text.h"
 #include "watch.h"
 
@@ -19,8 +18,8 @@ struct monitored {
 };
 
 struct monitor {
+	struct watching watching; /* first: on_event() and on_name() get it */
 	struct ctl *ctl;
-	uint64_t left; /* to be told before the end */
 	struct monitored *all;
 	size_t n;
 	bool some_failed; /* for good: their events are looked at */
@@ -101,19 +100,12 @@ add(struct monitor *m, const char *alias)
 /* ---- what is told -------------------------------------------------------- */
 
 static int
-tell_name(struct monitor *m, const char *alias, uint64_t session)
-{
-	m->left--;
-	return print_name(m->ctl, alias, session, WORD_WIDTH);
-}
-
-static int
 tell_event(struct monitor *m, const struct evd_event *event)
 {
 	struct ctl *ctl = m->ctl;
 	struct json *j = &ctl->json;
 
-	m->left--;
+	m->watching.left--;
 	if (ctl->as_json) {
 		json_object(j, NULL);
 		json_string(j, "alias", evd_event_alias(event));
@@ -153,20 +145,28 @@ tell_gap(struct monitor *m, const struct evd_event *event)
 	return ctl_flush(ctl);
 }
 
+/* When it is told that it has come, it is monitored already. */
+static int
+on_present(struct watching *w, const char *alias, uint64_t session)
+{
+	int r = add((struct monitor *)w, alias);
+
+	w->left--;
+	return r ? r : print_name(w->ctl, alias, session, WORD_WIDTH);
+}
+
 static int
 on_name(struct monitor *m, const struct evd_event *event)
 {
-	uint64_t session = evd_event_session(event);
 	char alias[EVD_ALIAS_MAX + 1]; /* requests may end the event */
-	int r;
+	uint64_t session = evd_event_session(event);
 
 	snprintf(alias, sizeof(alias), "%s", evd_event_alias(event));
-	r = tell_name(m, alias, session);
-	if (r == 0 && session)
-		r = add(m, alias);
-	else if (r == 0)
-		forget(m, alias);
-	return r;
+	if (session)
+		return on_present(&m->watching, alias, session);
+	forget(m, alias);
+	m->watching.left--;
+	return print_name(m->ctl, alias, 0, WORD_WIDTH);
 }
 
 /* Its next life is watched, too. */
@@ -179,7 +179,7 @@ on_down(struct monitor *m, const struct evd_event *event)
 	for (size_t i = 0; i < m->n; i++) {
 		if (m->all[i].watch != watch)
 			continue;
-		m->left--;
+		m->watching.left--;
 		r = print_down(m->ctl, event, "end   ");
 		watch_life(m, &m->all[i]);
 		return r;
@@ -200,8 +200,10 @@ on_delivery(struct monitor *m, const struct evd_event *event)
 }
 
 static int
-on_event(struct monitor *m, const struct evd_event *event)
+on_event(struct watching *w, const struct evd_event *event)
 {
+	struct monitor *m = (struct monitor *)w;
+
 	switch (evd_event_type(event)) {
 	case EVD_DELIVERY:
 		return on_delivery(m, event);
@@ -211,86 +213,24 @@ on_event(struct monitor *m, const struct evd_event *event)
 		return tell_gap(m, event);
 	case EVD_NAME:
 		return on_name(m, event);
-	case EVD_DISCONNECTED:
-		return ctl_fail_text(
-			m->ctl, EVD_STATUS_LOST, evd_event_text(event), NULL);
 	default:
 		return 0;
 	}
 }
 
-/* ---- the loop ------------------------------------------------------------ */
-
-static int
-loop(struct monitor *m)
-{
-	const struct evd_event *event;
-	int code = 0, r;
-
-	while (code == 0 && m->left) {
-		r = evd_next(m->ctl->evd, &event);
-		if (r > 0)
-			code = on_event(m, event);
-		else if (r == 0)
-			r = evd_process(m->ctl->evd);
-		if (r < 0)
-			return ctl_fail_evd(m->ctl);
-		if (r == 0)
-			code = watch_more(m->ctl);
-	}
-	return code;
-}
-
-/* Those that are there already. */
-static int
-add_present(struct monitor *m, const char *pattern)
-{
-	char prefix[EVD_ALIAS_MAX + 1] = "";
-	struct pages all;
-	const char *alias;
-	int r;
-
-	memcpy(prefix, pattern, strcspn(pattern, "*"));
-	r = pages_load_sessions(&all, m->ctl, prefix);
-	for (size_t i = 0; r == 0 && i < all.n; i++) {
-		const struct evd_session *s = pages_session(&all, i);
-
-		for (size_t k = 0;
-			r == 0 && m->left && (alias = evd_session_alias(s, k));
-			k++) {
-			if (evd_pattern_matches(pattern, alias) != 1)
-				continue;
-			r = add(m, alias); /* when it is told, it is so */
-			if (r == 0)
-				r = tell_name(m, alias, evd_session_id(s));
-		}
-	}
-	pages_free_sessions(&all);
-	return r;
-}
-
 int
 verb_monitor(struct ctl *ctl)
 {
-	struct monitor m = {.ctl = ctl, .left = UINT64_MAX};
-	const char *pattern = ctl_word(ctl, 0) ? ctl_word(ctl, 0) : "*";
-	int r;
+	struct monitor m = {
+		.watching = {.ctl = ctl,
+			.on_event = on_event,
+			.on_name = on_present},
+		.ctl = ctl,
+	};
+	int r = watching_names(&m.watching);
 
-	if (evd_pattern_matches(pattern, "") < 0)
-		return ctl_usage(ctl,
-			"'%s' is no pattern: those are 1 to %d of A-Z a-z 0-9 "
-			"_ . / - and at most one *",
-			pattern, EVD_ALIAS_MAX);
-	r = ctl_count(ctl, OPT_COUNT, &m.left);
 	if (r == 0)
-		r = ctl_connect(ctl);
-	if (r)
-		return r;
-	if (evd_watch_names(ctl->evd, pattern) < 0)
-		return ctl_fail_evd(ctl);
-	r = add_present(&m, pattern);
-	if (r == 0)
-		r = loop(&m);
+		r = watching_run(&m.watching);
 	while (m.n)
 		free(m.all[--m.n].alias);
 	free(m.all);
