@@ -10,7 +10,12 @@
 #include "exec/pool.h"
 #include "proto/envelope.h"
 
-enum { POOLS_MAX = 64, BUSY_MAX_US = 1000 };
+enum {
+	POOLS_MAX = 64,
+	BUSY_MAX_US = 1000,
+	STUCK_MS = 10000,
+	DAY_MS = 24 * 60 * 60 * 1000,
+};
 
 const struct config_pool *
 config_pool_find(const struct config *c, const char *name)
@@ -27,7 +32,8 @@ pool_add(struct config *c, const char *name, enum pool_type type)
 	struct config_pool *bigger, pool = {.name = strdup(name),
 					    .type = type,
 					    .threads = POOL_THREADS_DEFAULT,
-					    .busy_us = UINT32_MAX};
+					    .busy_us = UINT32_MAX,
+					    .stuck_ms = STUCK_MS};
 
 	bigger = reallocarray(c->pools, c->n_pools + 1, sizeof(*bigger));
 	if (bigger)
@@ -132,11 +138,24 @@ config_set_busy(struct config_file *f, const char *key, const char *value,
 }
 
 static void
+set_stuck(struct config_file *f, const char *value, struct config_pool *pool)
+{
+	uint64_t ms;
+
+	if (value_span(value, &ms) || ms > DAY_MS)
+		config_file_error(f, f->at,
+			"StuckAfter= is a span up to one day, or 0, not '%s'",
+			value);
+	else
+		pool->stuck_ms = (uint32_t)ms;
+}
+
+static void
 set_key(struct config_file *f, struct config_pool *pool, const char *key,
 	const char *value)
 {
-	static const char *const keys[] = {
-		"Type", "Threads", "CPUAffinity", "BusyPoll", NULL};
+	static const char *const keys[] = {"Type", "Threads", "CPUAffinity",
+		"BusyPoll", "StuckAfter", NULL};
 	const char *near = value_nearest(key, keys);
 
 	if (!strcmp(key, "Type"))
@@ -147,12 +166,14 @@ set_key(struct config_file *f, struct config_pool *pool, const char *key,
 		set_cpus(f, value, pool);
 	else if (!strcmp(key, "BusyPoll"))
 		config_set_busy(f, key, value, &pool->busy_us);
+	else if (!strcmp(key, "StuckAfter"))
+		set_stuck(f, value, pool);
 	else
 		config_file_error(f, f->key_at,
 			"unknown key %s= in [Pool %s]; %s%s", key, pool->name,
 			near ? "did you mean "
 			     : "there are Type=, Threads=, CPUAffinity=, "
-			       "BusyPoll=",
+			       "BusyPoll=, StuckAfter=",
 			near ? near : "");
 }
 

@@ -12,6 +12,7 @@ struct config_pool {
 	uint32_t type; /* enum pool_type */
 	uint32_t threads;
 	uint32_t busy_us;
+	uint32_t stuck_ms; /* 0: never */
 	bool has_cpus;
 	cpu_set_t cpus;
 };

@@ -19,6 +19,7 @@ init_of(const struct config_pool *c)
 		.type = (enum pool_type)c->type,
 		.n_threads = c->threads,
 		.busy_ns = c->busy_us * NS_PER_US,
+		.stuck_ns = c->stuck_ms * (uint64_t)NS_PER_MS,
 		.cpus = c->has_cpus ? &c->cpus : NULL,
 		.thread_init = kind_thread_init,
 		.thread_deinit = kind_thread_deinit,

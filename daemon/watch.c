@@ -1,8 +1,6 @@
 #include "watch.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <execinfo.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +15,7 @@
 #include "base/log.h"
 #include "coro/fault.h"
 #include "kernel/away.h"
+#include "where.h"
 
 enum {
 	ASKS = 4,        /* for a handler that runs, while a loop is stuck */
@@ -50,14 +49,6 @@ name_signal(void)
 	return SIGRTMIN + 7;
 }
 
-static const char *
-base_of(const char *path)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-
-	return slash ? slash + 1 : path ? path : "?";
-}
-
 static void
 describe(struct watch_probe *probe, const struct session *s)
 {
@@ -66,7 +57,7 @@ describe(struct watch_probe *probe, const struct session *s)
 	if (s->spec->name)
 		strncpy(probe->name, s->spec->name, WATCH_NAME_SIZE - 1);
 	if (s->spec->path)
-		strncpy(probe->program, base_of(s->spec->path),
+		strncpy(probe->program, where_base(s->spec->path),
 			WATCH_NAME_SIZE - 1);
 	probe->session = s->id;
 	probe->on_stall = s->spec->on_stall;
@@ -74,28 +65,6 @@ describe(struct watch_probe *probe, const struct session *s)
 		return;
 	strncpy(probe->event, m->event, WATCH_EVENT_SIZE - 1);
 	probe->event_id = m->id;
-}
-
-/* Where its handler is: its kind knows, or the stack does. The first frames are
- * those of the signal, up to @pc, which it interrupted. */
-static void
-ask_where(struct watch_probe *probe, const struct session *s, const void *pc)
-{
-	bool stops = s->spec->on_stall == STALL_STOP;
-	struct stall *st = &probe->stall;
-	int n, first = 0;
-
-	if ((s->ops->stalled && s->ops->stalled(s, st, stops)) ||
-		!stall_begin(st))
-		return;
-	n = backtrace(st->frames, STALL_FRAMES);
-	while (first < n && st->frames[first] != pc)
-		first++;
-	first = first < n ? first : 0;
-	memmove(st->frames, st->frames + first,
-		(size_t)(n - first) * sizeof(*st->frames));
-	st->n_frames = n - first;
-	stall_end(st);
 }
 
 /* On the stuck thread, at any instruction of its handler: nobody else touches
@@ -113,7 +82,7 @@ on_name_signal(int number, siginfo_t *info, void *context)
 	s = probe->watch->loops[probe - probe->watch->probes].sched.running;
 	if (s && s->spec) {
 		describe(probe, s);
-		ask_where(probe, s, coro_fault_pc(context));
+		where_answer(s, &probe->stall, coro_fault_pc(context));
 	}
 	sem_post(&probe->named);
 	errno = saved_errno;
@@ -124,9 +93,8 @@ signals_set_up(void)
 {
 	struct sigaction a = {.sa_sigaction = on_name_signal,
 		.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK};
-	void *frame;
 
-	(void)backtrace(&frame, 1); /* what it loads is loaded now */
+	where_init();
 	sigfillset(&a.sa_mask);
 	sigaction(name_signal(), &a, NULL);
 	atomic_store(&stop_asked_ns, 0);
@@ -149,7 +117,7 @@ watch_on_answer(struct sched *s, struct sched_task *task)
 	struct watch_probe *probe =
 		container_of(task, struct watch_probe, task);
 
-	(void)s;
+	watch_pools_look(s, &probe->found);
 	probe->thread = pthread_self();
 	atomic_store(&probe->has_thread, true);
 	atomic_store(&probe->out, false);
@@ -196,77 +164,6 @@ name_of(struct watch_probe *probe)
 	return r < 0 ? "" : probe->name;
 }
 
-/* Plugins are loaded from a descriptor that was checked: /proc/self/fd/N. */
-static bool
-is_plugin(const Dl_info *info)
-{
-	return info->dli_fname && strstr(info->dli_fname, "/proc/self/fd/");
-}
-
-static size_t
-frame_text(const struct watch_probe *probe, void *frame, char *text,
-	size_t size, bool *plugin)
-{
-	const char *pc = frame;
-	Dl_info info;
-	int n;
-
-	if (!dladdr(frame, &info))
-		memset(&info, 0, sizeof(info));
-	*plugin = is_plugin(&info);
-	n = snprintf(text, size, "%s(%s+0x%tx)",
-		base_of(*plugin ? probe->program : info.dli_fname),
-		info.dli_sname ? info.dli_sname : "",
-		pc - (const char *)(info.dli_sname ? info.dli_saddr
-						   : info.dli_fbase));
-	return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
-}
-
-/* Functions with their offsets, or those of the program, the innermost first,
- * up to what called the plugin. */
-static void
-frames_text(const struct watch_probe *probe, char text[STALL_TEXT])
-{
-	const struct stall *st = &probe->stall;
-	size_t n = 0, end = 0;
-	bool plugin;
-
-	for (int i = 0; i < st->n_frames && n < STALL_TEXT - 3; i++) {
-		if (n)
-			n += (size_t)sprintf(text + n, "; ");
-		n += frame_text(probe, st->frames[i], text + n, STALL_TEXT - n,
-			&plugin);
-		if (plugin)
-			end = n;
-	}
-	if (end)
-		text[end] = '\0';
-}
-
-/* One line, without what would end the value in the log. */
-static void
-where_of(struct watch_probe *probe, char text[STALL_TEXT])
-{
-	struct stall *st = &probe->stall;
-	size_t n = 0;
-
-	text[0] = '\0';
-	if (!stall_wait(st, probe->session ? NAMED_MS : 0))
-		return;
-	if (st->n_frames)
-		frames_text(probe, text);
-	for (const char *p = st->text; *p && n < STALL_TEXT - 2; p++) {
-		if (*p == '\n' && n)
-			text[n++] = ';';
-		if (*p != '\n' && (*p != '\t' || n))
-			text[n++] = *p == '\t'                ? ' '
-				    : *p == '"' || *p == '\\' ? '\''
-							      : *p;
-	}
-	if (n)
-		text[n] = '\0';
-}
-
 /* Its next events are run by a pool: OnStall=move. */
 static void
 watch_on_move(struct sched *s, struct sched_task *task)
@@ -295,7 +192,8 @@ tell_stuck(struct watch_probe *probe, unsigned loop)
 	if (probe->told || atomic_load(&probe->moving))
 		return;
 	name = name_of(probe);
-	where_of(probe, where);
+	where_text(&probe->stall, probe->program, probe->session ? NAMED_MS : 0,
+		where);
 	if (!probe->session && probe->n_asked++ < ASKS)
 		return; /* it was not yet, or no more, in a handler */
 	probe->told = true;
@@ -346,6 +244,9 @@ watch_round(struct watch *w)
 		}
 	}
 	stop_if_asked(w);
+	for (unsigned i = 0; i < w->n_loops; i++)
+		if (!atomic_load(&w->probes[i].out))
+			watch_pools_tell(&w->pools, &w->probes[i].found);
 	if (all && w->ping)
 		w->ping();
 	for (unsigned i = 0; i < w->n_loops; i++)
@@ -400,6 +301,7 @@ watch_start(struct watch *w, struct loop *loops, unsigned n_loops,
 		stall_init(&w->probes[i].stall);
 	}
 	signals_set_up();
+	watch_pools_init(&w->pools);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&w->lock, NULL);

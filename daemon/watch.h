@@ -16,6 +16,7 @@
 
 #include "exec/loop.h"
 #include "kernel/stall.h"
+#include "watch_pools.h"
 
 enum {
 	WATCH_NAME_SIZE = 64,
@@ -43,6 +44,7 @@ struct watch_probe {
 	struct stall stall;     /* where that is, asked for with the name */
 	struct sched_task move; /* on the loop, once that turns again */
 	_Atomic bool moving;
+	struct watch_found found; /* what its sessions do on pools */
 	struct watch *watch;
 };
 
@@ -59,6 +61,7 @@ struct watch {
 	_Atomic uint64_t stop_ms; /* from SIGTERM to its end, at most */
 	uint64_t hurry_ms;        /* from the second one */
 	int stuck_exit;           /* status if that is over */
+	struct watch_pools pools;
 	struct watch_probe probes[KERNEL_LOOPS_MAX];
 };
 

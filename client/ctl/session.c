@@ -86,6 +86,22 @@ write_waits(struct json *j, const struct evd_session *s)
 }
 
 static void
+write_run(struct json *j, const struct evd_session *s)
+{
+	if (evd_session_stuck_ever(s))
+		json_uint(j, "stuck_ever", evd_session_stuck_ever(s));
+	if (!*evd_session_running_event(s))
+		return;
+	json_object(j, "running");
+	json_string(j, "event", evd_session_running_event(s));
+	json_id(j, "id", evd_session_running_event_id(s));
+	json_uint(j, "ns", evd_session_running_ns(s));
+	json_uint(j, "thread", evd_session_running_thread(s));
+	json_bool(j, "stuck", evd_session_is_stuck(s));
+	json_object_end(j);
+}
+
+static void
 write_life(struct json *j, const struct evd_session *s)
 {
 	if (*evd_session_name(s)) {
@@ -103,6 +119,7 @@ write_life(struct json *j, const struct evd_session *s)
 	json_uint(j, "children", evd_session_children(s));
 	json_string(j, "executor", evd_session_executor(s));
 	json_bool(j, "away", evd_session_is_away(s));
+	write_run(j, s);
 	write_waits(j, s);
 	json_uint(j, "watches", evd_session_watches(s));
 	json_uint(j, "watchers", evd_session_watchers(s));

@@ -266,6 +266,30 @@ print_waits(struct ctl *ctl, const struct evd_session *s)
 		evd_session_waiting(s), evd_session_concurrency(s), text);
 }
 
+/* `worker, thread 812 runs block (id 7) for 12 s: stuck` */
+static void
+print_run(struct ctl *ctl, const struct evd_session *s)
+{
+	const char *executor = evd_session_executor(s);
+	char span[WHEN_TEXT_SIZE];
+
+	if (strcmp(executor, "loop") == 0)
+		return;
+	span_format((int64_t)evd_session_running_ns(s), span, sizeof(span));
+	if (!*evd_session_running_event(s))
+		print_field(ctl, "Executor", "%s%s", executor,
+			evd_session_is_away(s) ? ", waits for a thread" : "");
+	else
+		print_field(ctl, "Executor",
+			"%s, thread %" PRIu32 " runs %s for %s%s", executor,
+			evd_session_running_thread(s),
+			evd_session_running_event(s), span,
+			evd_session_is_stuck(s) ? ": it is stuck" : "");
+	if (evd_session_stuck_ever(s))
+		print_field(ctl, "Stuck", "%" PRIu32 " times: see the log",
+			evd_session_stuck_ever(s));
+}
+
 static void
 print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 {
@@ -284,9 +308,7 @@ print_session(struct ctl *ctl, const struct evd_session *s, const char *alias)
 	print_age(ctl, evd_session_age(s));
 	print_field(ctl, "Session", "%" PRIu64 ", kind %s, loop %" PRIu32,
 		evd_session_id(s), evd_session_kind(s), evd_session_loop(s));
-	if (strcmp(evd_session_executor(s), "loop") != 0)
-		print_field(ctl, "Executor", "%s%s", evd_session_executor(s),
-			evd_session_is_away(s) ? ", a thread runs it" : "");
+	print_run(ctl, s);
 	print_waits(ctl, s);
 	print_aliases(ctl, s);
 	print_family(ctl, s);
@@ -391,12 +413,14 @@ print_pools(struct ctl *ctl, const struct evd_daemon *d)
 	for (size_t i = 0; (name = evd_daemon_pool_name(d, i)); i++)
 		print_field(ctl, i ? "" : "Pools",
 			"%s: %" PRIu64 " threads, %" PRIu64 " busy, %" PRIu64
-			" sessions, %" PRIu64 " of them wait, %" PRIu64 " runs",
+			" sessions, %" PRIu64 " of them wait, %" PRIu64
+			" runs, %" PRIu64 " stuck",
 			name, evd_daemon_pool(d, i, EVD_POOL_THREADS),
 			evd_daemon_pool(d, i, EVD_POOL_BUSY),
 			evd_daemon_pool(d, i, EVD_POOL_SESSIONS),
 			evd_daemon_pool(d, i, EVD_POOL_QUEUED),
-			evd_daemon_pool(d, i, EVD_POOL_RUNS));
+			evd_daemon_pool(d, i, EVD_POOL_RUNS),
+			evd_daemon_pool(d, i, EVD_POOL_STUCK));
 }
 
 static void
@@ -415,6 +439,9 @@ write_pools(struct json *j, const struct evd_daemon *d)
 		json_uint(j, "sessions",
 			evd_daemon_pool(d, i, EVD_POOL_SESSIONS));
 		json_uint(j, "runs", evd_daemon_pool(d, i, EVD_POOL_RUNS));
+		json_uint(j, "stuck", evd_daemon_pool(d, i, EVD_POOL_STUCK));
+		json_uint(j, "stuck_ever",
+			evd_daemon_pool(d, i, EVD_POOL_STUCK_EVER));
 		json_object_end(j);
 	}
 	json_array_end(j);

@@ -1,6 +1,7 @@
 #include "exec/leader.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/list.h"
 #include "exec/loop.h"
@@ -43,6 +44,9 @@ enlist(struct loop *l, struct pool *p)
 		return false;
 	l->member->pool = p;
 	l->member->own = l;
+	l->member->tid = gettid();
+	l->member->next_guest = p->guests;
+	p->guests = l->member;
 	p->n_guests++;
 	return true;
 }
@@ -88,6 +92,17 @@ leader_tell_stuck(const struct loop *l)
 		pool_tell_stuck(l->member);
 }
 
+/* Under the lock. */
+static void
+forget_guest(struct pool *p, struct pool_thread *t)
+{
+	struct pool_thread **i = &p->guests;
+
+	while (*i != t)
+		i = &(*i)->next_guest;
+	*i = t->next_guest;
+}
+
 void
 leader_end(struct loop *l)
 {
@@ -102,6 +117,7 @@ leader_end(struct loop *l)
 	pthread_mutex_lock(&p->lock);
 	atomic_store(&l->ended, true);
 	idle = pool_unidle(p, t);
+	forget_guest(p, t);
 	pthread_mutex_unlock(&p->lock);
 	if (idle)
 		pool_rouse(t);

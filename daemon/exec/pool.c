@@ -14,6 +14,7 @@
 #include "exec/leader.h"
 #include "exec/loop.h"
 #include "kernel/sched.h"
+#include "kernel/stuck.h"
 
 const char *const pool_type_words[] = {
 	[POOL_WORKER] = "worker",
@@ -182,7 +183,11 @@ pool_serve(struct pool_thread *t)
 			continue;
 		x = a->executor;
 		atomic_store_explicit(&t->runs, a, memory_order_relaxed);
+		atomic_store_explicit(&t->session, session_id(a->session),
+			memory_order_relaxed);
+		atomic_store_explicit(&a->thread, t->tid, memory_order_relaxed);
 		away_run(a);
+		atomic_store_explicit(&t->session, 0, memory_order_relaxed);
 		atomic_store_explicit(&t->runs, NULL, memory_order_relaxed);
 		if (atomic_load_explicit(&x->gone, memory_order_relaxed))
 			pool_settle(pool_of(x));
@@ -372,6 +377,7 @@ pool_new(const struct pool_init *init)
 	p->executor.name = p->name;
 	p->type = init->type;
 	p->busy_ns = init->busy_ns;
+	p->executor.stuck_ns = init->stuck_ns;
 	p->has_cpus = init->cpus != NULL;
 	if (init->cpus)
 		p->cpus = *init->cpus;
@@ -434,6 +440,7 @@ pool_change(struct pool *p, const struct pool_init *init)
 	rouse_idle(p);
 	pthread_mutex_unlock(&p->lock);
 	atomic_store(&p->busy_ns, init->busy_ns);
+	atomic_store(&p->executor.stuck_ns, init->stuck_ns);
 	atomic_store(&p->executor.gone, false);
 }
 
@@ -534,4 +541,30 @@ pool_look(struct pool *p, struct pool_state *state)
 	pthread_mutex_unlock(&p->lock);
 	state->n_sessions = atomic_load(&p->executor.n_sessions);
 	state->n_runs = atomic_load(&p->executor.n_runs);
+	state->n_stuck = atomic_load(&p->executor.n_stuck);
+	state->n_stuck_ever = atomic_load(&p->executor.n_stuck_ever);
+}
+
+static bool
+thread_look(const struct pool_thread *t, struct sched *home, struct stuck *out)
+{
+	uint64_t id = atomic_load_explicit(&t->session, memory_order_relaxed);
+
+	return id && stuck_look(home, id, out);
+}
+
+uint32_t
+pool_look_stuck(
+	struct pool *p, struct sched *home, struct stuck *out, uint32_t max)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&p->lock);
+	for (uint32_t i = 0; i < p->n_places && n < max; i++)
+		n += thread_look(p->threads[i], home, &out[n]);
+	for (const struct pool_thread *t = p->guests; t && n < max;
+		t = t->next_guest)
+		n += thread_look(t, home, &out[n]);
+	pthread_mutex_unlock(&p->lock);
+	return n;
 }

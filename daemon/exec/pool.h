@@ -20,6 +20,7 @@
 #include "kernel/kernel.h"
 
 struct loop;
+struct stuck;
 
 enum pool_type { POOL_WORKER, POOL_THREADPOOL, POOL_LEADER };
 extern const char *const pool_type_words[]; /* by enum pool_type; NULL ends */
@@ -34,6 +35,7 @@ struct pool_init {
 	enum pool_type type;
 	uint32_t n_threads;
 	uint64_t busy_ns;      /* an idle thread looks so long, then sleeps */
+	uint64_t stuck_ns;     /* a handler that runs longer is; 0: none */
 	const cpu_set_t *cpus; /* NULL: any */
 	/* In each thread, first and last; for what kinds need there. */
 	int (*thread_init)(void);
@@ -46,11 +48,13 @@ enum pool_word { WORD_LOOKS, WORD_SLEEPS, WORD_WOKEN };
 struct pool_thread {
 	struct pool *pool;
 	struct pool_thread *next; /* idle ones */
-	struct away *job;         /* threadpool, leader: given to it */
-	struct loop *leads;       /* leader: a loop to go on with */
-	struct loop *own;         /* leader: whose first thread it is */
+	struct pool_thread *next_guest;
+	struct away *job;   /* threadpool, leader: given to it */
+	struct loop *leads; /* leader: a loop to go on with */
+	struct loop *own;   /* leader: whose first thread it is */
 	_Atomic(struct away *) runs;
-	_Atomic uint32_t word; /* enum pool_word */
+	_Atomic uint64_t session; /* whose work that is */
+	_Atomic uint32_t word;    /* enum pool_word */
 	_Atomic bool ended;
 	pthread_t thread;
 	pid_t tid; /* under the pool's lock; 0: it ends, or has not begun */
@@ -76,7 +80,8 @@ struct pool {
 	uint32_t n_made;          /* threads, ever */
 	struct pool_thread *idle; /* last in, first out: its cache is warm */
 	uint32_t n_idle;
-	uint32_t n_guests;        /* leader: threads that are loops' own */
+	uint32_t n_guests; /* leader: threads that are loops' own */
+	struct pool_thread *guests;
 	struct away *head, *tail; /* in wait for a thread */
 	uint32_t n_queued, most_queued;
 	bool stop;
@@ -84,8 +89,8 @@ struct pool {
 
 /* How it stands, for people. */
 struct pool_state {
-	uint32_t n_threads, n_busy, n_queued, most_queued, n_sessions;
-	uint64_t n_runs, n_woken;
+	uint32_t n_threads, n_busy, n_queued, most_queued, n_sessions, n_stuck;
+	uint64_t n_runs, n_woken, n_stuck_ever;
 };
 
 /* NULL: out of memory. No thread is made yet. */
@@ -106,6 +111,10 @@ unsigned pool_stop(struct pool *p, uint32_t ms);
 void pool_tell_stuck(const struct pool_thread *t);
 struct pool *pool_free(struct pool *p); /* after pool_stop() */
 void pool_look(struct pool *p, struct pool_state *state);
+/* Those of @home that threads run and that are stuck, and were not told of: up
+ * to @max to @out. Who holds @home. */
+uint32_t pool_look_stuck(
+	struct pool *p, struct sched *home, struct stuck *out, uint32_t max);
 
 /* ---- for the folder's own files --------------------------------------- */
 

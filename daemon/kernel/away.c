@@ -16,6 +16,7 @@
 #include "kernel/notice.h"
 #include "kernel/queue.h"
 #include "kernel/sched.h"
+#include "kernel/stuck.h"
 
 _Thread_local struct away *away_here;
 
@@ -340,6 +341,8 @@ away_run(struct away *a)
 		begin(a);
 		result = run(s, a);
 		away_pin();
+		if (a->is_stuck)
+			stuck_end(a);
 		atomic_store_explicit(&a->since_ns, 0, memory_order_relaxed);
 		settle(sched, s, a, result);
 		more = go_on(sched, s, a);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "kernel/msg.h"
 #include "kernel/session.h"
@@ -29,6 +30,9 @@ struct executor {
 	_Atomic bool gone;           /* no session is to get it any more */
 	_Atomic uint32_t n_sessions; /* whose executor it is */
 	_Atomic uint64_t n_runs;     /* pieces of work, ever */
+	_Atomic uint64_t stuck_ns; /* a handler that runs longer is; 0: none */
+	_Atomic uint32_t n_stuck;  /* now; see stuck.h */
+	_Atomic uint64_t n_stuck_ever;
 };
 
 enum away_what {
@@ -58,6 +62,7 @@ struct away {
 	bool moves;            /* `then` is to be its executor */
 	bool restarts;
 	bool profiled;
+	bool is_stuck;              /* ... and counted so */
 	unsigned depth;             /* of away_enter() */
 	uint32_t n_left;            /* events until others' turn */
 	uint64_t now_ns;            /* the home's clock when this was taken */
@@ -67,6 +72,8 @@ struct away {
 	char *fails;                /* why it is to fail */
 	size_t memory;              /* of the state, when it was last back */
 	struct session_waits waits; /* ... and of its handlers */
+	uint32_t n_stuck;           /* times that it was, ever */
+	_Atomic pid_t thread;       /* that ran it last */
 	_Atomic uint64_t since_ns;  /* it runs; 0: it waits for its turn */
 };
 

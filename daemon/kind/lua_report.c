@@ -200,7 +200,7 @@ lua_report(struct lua_session *ls, int status, char text[LUA_REPORT_MAX])
 
 	*text = '\0';
 	if (status == LUA_SESSION_STALLED) {
-		snprintf(text, LUA_REPORT_MAX, LUA_WATCH_STALLED_TEXT);
+		snprintf(text, LUA_REPORT_MAX, "%s", lua_watch_stalled_text());
 		return;
 	}
 	if (status == LUA_SESSION_LATE) {

@@ -67,13 +67,20 @@ look_at_clock(struct lua_watch *w)
 		w->late = LUA_WATCH_LATE;
 }
 
+const char *
+lua_watch_stalled_text(void)
+{
+	return away_here ? "handler did not return (OnStall=stop)"
+			 : "handler held up its loop (OnStall=stop)";
+}
+
 static int
 raise_late(lua_State *L)
 {
 	uint32_t ms = lua_watch_here.limit_ms;
 
 	if (lua_watch_here.late == LUA_WATCH_STALLED)
-		return luaL_error(L, LUA_WATCH_STALLED_TEXT);
+		return luaL_error(L, "%s", lua_watch_stalled_text());
 	if (ms % 1000)
 		return luaL_error(L,
 			"handler ran longer than HandlerTimeout=%dms", (int)ms);

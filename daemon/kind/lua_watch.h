@@ -21,7 +21,6 @@ struct stall;
 
 enum { LUA_WATCH_TICK_MS = 10 };
 
-#define LUA_WATCH_STALLED_TEXT "handler held up its loop (OnStall=stop)"
 /* Why what runs must end. */
 enum lua_watch_late {
 	LUA_WATCH_IN_TIME,
@@ -104,6 +103,8 @@ lua_watch_leave(const struct lua_watch_mark *before)
 /* What runs now is late. An error raised by the hook travels with hooks off,
  * until it is caught: nothing of the script may be run meanwhile. */
 bool lua_watch_is_late(void);
+/* What is said of one that was stopped by OnStall=. */
+const char *lua_watch_stalled_text(void);
 /* For C functions that may take long: raise the hook's error if it is. */
 void lua_watch_check(lua_State *L);
 /* The C function that runs on @L, for a session that an executor runs, holds

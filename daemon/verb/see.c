@@ -11,6 +11,7 @@
 #include "kernel/aside.h"
 #include "kernel/kin.h"
 #include "kernel/state.h"
+#include "kernel/stuck.h"
 #include "kernel/ties.h"
 #include "stats/memory.h"
 #include "stats/profile.h"
@@ -57,6 +58,29 @@ put_aliases(struct gather *g, Eventd__V1__SessionInfo *info,
 			return false;
 	}
 	return true;
+}
+
+/* What a thread runs of it. False: out of memory. */
+static bool
+put_run(struct gather *g, Eventd__V1__SessionInfo *info, const struct sched *s,
+	const struct session *t)
+{
+	const struct away *a = session_away(t);
+	uint64_t now = clock_now(s->kernel->clock);
+	struct stuck_run run;
+
+	if (!a)
+		return true;
+	info->stuck_ever = a->n_stuck;
+	stuck_see(t, &run);
+	if (!run.since_ns)
+		return true;
+	info->running_event = gather_string(g, run.event);
+	info->running_event_id = run.event_id;
+	info->running_ns = now > run.since_ns ? now - run.since_ns : 0;
+	info->running_thread = (uint32_t)run.thread;
+	info->stuck = a->is_stuck;
+	return info->running_event;
 }
 
 static bool
@@ -198,7 +222,7 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 	info->control = (t->control.tail != NULL) + (t->notices.tail != NULL);
 	info->counters = counters_of(g, &counters);
 	if (!info->counters || !info->overflow || !put_aliases(g, info, t) ||
-		!put_health(g, info, t))
+		!put_run(g, info, s, t) || !put_health(g, info, t))
 		return NULL;
 	info->counters->queued = t->box.n;
 	put_aside(info, t);
@@ -481,6 +505,8 @@ put_pool(struct gather *g, Eventd__V1__PoolInfo *out, struct executor *x)
 	out->queued = state.n_queued;
 	out->sessions = state.n_sessions;
 	out->runs = state.n_runs;
+	out->stuck = state.n_stuck;
+	out->stuck_ever = state.n_stuck_ever;
 	return out->name;
 }
 

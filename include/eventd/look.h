@@ -134,6 +134,16 @@ EVD_API const char *evd_session_exit(const struct evd_session *s);
 EVD_API const char *evd_session_executor(const struct evd_session *s);
 /* A thread of that pool runs one now. */
 EVD_API bool evd_session_is_away(const struct evd_session *s);
+/* What that one runs: the event's name, "(reply)" where it goes on with an
+ * answer, "" if it waits for a thread; the event's id, or 0; for how long by
+ * now, in ns; the thread's number. */
+EVD_API const char *evd_session_running_event(const struct evd_session *s);
+EVD_API uint64_t evd_session_running_event_id(const struct evd_session *s);
+EVD_API uint64_t evd_session_running_ns(const struct evd_session *s);
+EVD_API uint32_t evd_session_running_thread(const struct evd_session *s);
+/* It does so for longer than StuckAfter= of the pool; and how often it has. */
+EVD_API bool evd_session_is_stuck(const struct evd_session *s);
+EVD_API uint32_t evd_session_stuck_ever(const struct evd_session *s);
 /* Its handlers that wait in the middle, and how many may be under way
  * (Concurrency=; 0: its kind has no handlers); of those, what for. */
 EVD_API uint32_t evd_session_waiting(const struct evd_session *s);
@@ -213,6 +223,8 @@ enum evd_pool_value {
 	EVD_POOL_QUEUED = 2,   /* now: sessions that wait for a thread */
 	EVD_POOL_SESSIONS = 3, /* whose executor it is */
 	EVD_POOL_RUNS = 4,     /* events and replies, ever */
+	EVD_POOL_STUCK = 5,    /* now: handlers beyond StuckAfter= */
+	EVD_POOL_STUCK_EVER = 6,
 };
 /* Pool @i that has been used, from 0; NULL, 0 past the last. */
 EVD_API const char *evd_daemon_pool_name(const struct evd_daemon *d, size_t i);

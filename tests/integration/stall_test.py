@@ -2,6 +2,7 @@
 """Handlers that hold up their thread: they are named with the place where they
 are, stopped if their file says so, harm nobody else on a pool, and may start
 helpers."""
+import json
 import os
 import unittest
 
@@ -114,6 +115,78 @@ class Stall(harness.TestCase):
         self.daemon.wait()
         for name in EXECUTORS[1:]:
             self.daemon.logged(f'session.stuck session="stuck-{name}"')
+
+    def stuck_on(self, executor, *lines, script=None):
+        self.daemon.configure("StopTimeout=300ms", f"[Pool {executor}-2]",
+                              f"Type={executor}", "Threads=2",
+                              "StuckAfter=100ms")
+        self.daemon.session("a", f"Executor={executor}-2", *lines,
+                            script=script)
+        return self.watched()
+
+    def test_one_that_blocks_on_a_pool_is_named_while_it_does(self):  # B62
+        self.daemon.configure(*(line for name in EXECUTORS[1:] for line in
+                                (f"[Pool {name}-2]", f"Type={name}",
+                                 "Threads=2", "StuckAfter=100ms")))
+        for name in EXECUTORS[1:]:
+            self.daemon.session(name, f"Executor={name}-2", "Kind=native",
+                                f"Plugin={plugin('blocks')}")
+        client = self.watched("--loops", "2")
+        for name in EXECUTORS[1:]:
+            fifo = os.path.join(self.daemon.root, f"{name}.fifo")
+            os.mkfifo(fifo)
+            call = client.call_soon(name, "shell", f"cat {fifo}\0".encode())
+            line = self.line(f'session.stuck session="{name}"')
+            self.assertRegex(
+                line, rf'event="shell" event_id=[1-9]\d* '
+                      rf'executor="{name}-2" thread=\d+ ms=\d+ '
+                      r'traceback="[^"]*" reason="[^"]*; it is left"')
+            if os.access(f"/proc/{os.getpid()}/syscall", os.R_OK):
+                self.assertRegex(line, r'traceback="libc\.so\.6\([^"]*\) in '
+                                       r'system call \d+"')
+            with open(fifo, "w", encoding="ascii") as pipe:
+                pipe.write("done")
+            client.until(lambda: call in client.replies)
+            self.assertEqual(client.replies[call], (OK, b"done"))
+            self.daemon.logged(f'session.returned session="{name}"')
+            out = self.daemon.eventctl("--json", "status", name).stdout
+            self.assertEqual(json.loads(out)["stuck_ever"], 1)
+        self.assertEqual(self.daemon.stop(), 0)
+
+    def test_status_shows_what_is_stuck_on_a_pool(self):
+        client = self.stuck_on("worker", "Kind=native",
+                               f"Plugin={plugin('blocks')}")
+        client.post_soon("a", "block")
+        self.line("session.stuck")
+        out = self.daemon.eventctl("--json", "status", "a").stdout
+        running = json.loads(out)["running"]
+        self.assertEqual((running["event"], running["stuck"]),
+                         ("block", True))
+        self.assertGreater(running["ns"], 100_000_000)
+        out = self.daemon.eventctl(
+            "status", "a", text=True).stdout
+        self.assertRegex(out, r"worker-2, thread \d+ runs block for .*: it is "
+                              "stuck\n *Stuck: 1 times")
+        out = self.daemon.eventctl("status", text=True).stdout
+        self.assertRegex(out, r"worker-2: .* 1 stuck\n")
+        self.daemon.process.kill()
+        self.daemon.wait()
+
+    @HEARS_SIGNALS
+    def test_a_script_on_a_pool_is_named_and_stopped(self):  # B62 B94
+        client = self.stuck_on("worker", "HandlerTimeout=0", "OnStall=stop",
+                               "Restart=on-failure", "RestartSec=10ms",
+                               script=SPIN)
+        for event in ("spin", "hidden"):
+            status, _ = client.call("a", event)
+            self.assertNotEqual(status, OK)
+            self.assertEqual(client.call("a", "ping"), (OK, b"pong"))
+        line = self.line("session.stuck")
+        self.assertRegex(line, r"traceback=\"[^\"]*a\.lua:3: in ")
+        self.assertIn("it is stopped (OnStall=)", line)
+        self.assertIn("handler did not return (OnStall=stop)",
+                      self.daemon.text())
+        self.assertEqual(self.daemon.stop(), 0)
 
     @HEARS_SIGNALS
     def test_one_that_blocks_for_ever_on_its_loop_is_left(self):
