@@ -62,12 +62,18 @@ cp -r "$build/docs/examples/." "$dir"
 cat >"$dir/eventd.conf" <<END
 [Daemon]
 Socket=$EVENTD_SOCKET
+[Store]
+Path=$dir/store
 END
 
+start() {
+	"$eventd" --config "$dir/eventd.conf" 2>>"$dir/log" &
+	daemon=$!
+	wait_for eventctl ping
+}
+
 tell "eventd starts, in the foreground, with the sessions of docs/examples."
-"$eventd" --config "$dir/eventd.conf" 2>"$dir/log" &
-daemon=$!
-wait_for eventctl ping
+start
 show eventctl list
 
 tell "A call goes to a name and waits for the answer of its handler."
@@ -93,8 +99,14 @@ client=
 printf '  %swhat the client in the kitchen saw:%s\n' "$dim" "$plain"
 sed 's/^/  /' "$dir/kitchen"
 
-tell "Two native sessions play ping and pong, a million events."
+tell "Two native sessions play ping and pong, a million events. (This build
+checks itself; ./dev bench measures one that does not.)"
 show eventctl call ping run 500000
+
+tell "What do events cost? The profile says so, the dearest first."
+show eventctl profile --on
+show eventctl call ping run 100000
+show eventctl profile
 
 tell "A session that fails is its own failure; its supervisor starts it again."
 show eventctl post thumbs/worker1 make "7 bad.crash"
@@ -103,6 +115,15 @@ grep -m 1 session.restarts "$dir/log" |
 	sed -e 's/ stack traceback.*/.../' -e 's/^/  /'
 wait_for is_up thumbs/worker1
 show eventctl status thumbs/worker1
+
+tell "What is acknowledged as durable outlives kill -9."
+show cat "$dir/sessions.d/outbox.conf"
+show eventctl post outbox invoice "number 4711" --wait durable
+kill -9 "$daemon"
+wait "$daemon" 2>/dev/null || true
+start
+grep mailbox.restored "$dir/log" | sed 's/^/  /'
+show eventctl bind outbox --count 1
 
 tell "An error says what is wrong and what to do."
 show eventctl post kitchn light on || true
