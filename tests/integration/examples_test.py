@@ -52,7 +52,7 @@ class Examples(TestCase):
         self.go()
         states = self.client.states()
         self.assertEqual(sorted(states), [
-            "debouncer", "greeter", "ping", "pong", "thumbs",
+            "debouncer", "greeter", "outbox", "ping", "pong", "thumbs",
             "thumbs/worker1", "thumbs/worker2", "watchdog"])
         self.assertEqual({state for state, _ in states.values()}, {"up"})
 
