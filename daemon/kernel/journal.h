@@ -171,10 +171,19 @@ void journal_purge_end(struct session *t);
  * safe. False: it is, or there is no memory: it is not called. */
 bool journal_when_safe(struct session *t, journal_done_fn done, void *arg);
 
-/* See the events of @t that are in the store alone, in their order: see() is
- * given each, for no longer than the call, until it says false; then done(),
- * and then no more. False: there are none, or no memory: neither is called. */
+/* Where what is in the store alone begins now, by lane; UINT64_MAX: nothing of
+ * it is. */
+struct journal_mark {
+	uint64_t next[2];
+};
+struct journal_mark journal_mark(const struct session *t);
+
+/* See the events of @t that were in the store alone at @from, in their order,
+ * though they may have been read in since: see() is given each, for no longer
+ * than the call, until it says false; then done(), and then no more. False:
+ * there are none, or no memory: neither is called. */
 struct journal_look {
+	struct journal_mark from;
 	bool (*see)(void *arg, const struct msg *m);
 	journal_done_fn done;
 	void *arg;

@@ -110,6 +110,7 @@ struct journal {
 	uint32_t n_told, told_room;
 	uint32_t n_jobs;     /* with the store, writing */
 	uint32_t n_loads;    /* reading */
+	uint32_t n_looks;    /* of those: only to look */
 	uint32_t n_away;     /* events that are on their way elsewhere */
 	struct list batches; /* all that there are in memory */
 	uint32_t n_loaded;   /* events in memory that are safe */
@@ -175,12 +176,16 @@ int journal_write_raw(struct session *t, unsigned table, const void *key,
 /* The same as journal_purge_...() of what has been moved elsewhere. */
 void journal_moved_read(struct journal *j);
 bool journal_moved_takes(struct batch *b, struct msg *m, unsigned place);
+bool journal_moved_has(const struct batch *b, unsigned place);
 void journal_moved_passed(struct session *t);
 void journal_moved_free(struct journal *j);
 /* Before anything else is read: what the last run was about to purge. */
 void journal_purge_read(struct journal *j);
 /* @m of @b has just been read, and is to be purged: it has ended. */
 bool journal_purge_takes(struct batch *b, struct msg *m, unsigned place);
+/* Whether @m of @b is meant by @purge. */
+bool journal_purge_means(const struct journal_purge *purge,
+	const struct batch *b, const struct msg *m);
 /* What was to be read for that may have been. */
 void journal_purge_passed(struct session *t);
 

@@ -16,6 +16,8 @@ struct look_job {
 	struct store_read read;
 	struct journal *journal;
 	struct journal_look look;
+	struct journal_purge purge; /* of the last run, if @purges */
+	bool purges;
 	unsigned lane;
 	uint64_t next; /* record of the lane */
 };
@@ -30,17 +32,28 @@ finish(struct look_job *l, int status)
 	l->look.done(j->sched, l->look.arg, status);
 	free(l->read.rows);
 	free(l);
+	j->n_looks--;
 	j->n_loads--;
 	journal_unref(j);
 }
 
-/* The events of a record that have not ended; false: it is enough. */
+/* It counts as queued here: it has not ended, nor been moved or purged by the
+ * last run. */
+static bool
+is_here(const struct look_job *l, const struct batch *b, const struct msg *m,
+	unsigned place)
+{
+	return !batch_has_ended(b, place) && !journal_moved_has(b, place) &&
+	       !(l->purges && journal_purge_means(&l->purge, b, m));
+}
+
+/* The events of a record that are here; false: it is enough. */
 static bool
 see_row(struct look_job *l, const struct store_row *row)
 {
 	struct journal *j = l->journal;
 	uint64_t no = batch_number(row);
-	struct batch b = {.no = no};
+	struct batch b = {.no = no, .journal = j, .lane = (uint8_t)l->lane};
 	struct batch_head head = {.n = 0};
 	size_t at = sizeof(head), used = 1;
 	bool on = true;
@@ -58,7 +71,7 @@ see_row(struct look_job *l, const struct store_row *row)
 
 		if (record_get(&j->sched->pool, row->data + at, row->size - at,
 			    &used, &m, &r) ||
-			batch_has_ended(&b, place)) {
+			!is_here(l, &b, m, place)) {
 			msg_free(&j->sched->pool, m);
 			continue;
 		}
@@ -121,14 +134,14 @@ step(struct look_job *l)
 {
 	struct journal *j = l->journal;
 
-	while (l->lane < LANES && !j->lanes[l->lane].unread)
+	while (l->lane < LANES && l->look.from.next[l->lane] == UINT64_MAX)
 		l->lane++;
 	if (l->lane == LANES) {
 		finish(l, 0);
 		return;
 	}
-	if (l->next < j->lanes[l->lane].next)
-		l->next = j->lanes[l->lane].next;
+	if (l->next < l->look.from.next[l->lane])
+		l->next = l->look.from.next[l->lane];
 	free(l->read.rows);
 	l->read = (struct store_read){.table = STORE_EVENTS,
 		.also = STORE_MARKS,
@@ -142,19 +155,42 @@ step(struct look_job *l)
 	j->store->ops->submit(j->store, &l->job, &l->job);
 }
 
+struct journal_mark
+journal_mark(const struct session *t)
+{
+	const struct journal *j = session_journal(t);
+	struct journal_mark mark;
+
+	for (unsigned i = 0; i < LANES; i++)
+		mark.next[i] =
+			j && j->lanes[i].unread ? j->lanes[i].next : UINT64_MAX;
+	return mark;
+}
+
+static bool
+is_nothing(const struct journal_mark *mark)
+{
+	return (mark->next[LANE_URGENT] & mark->next[LANE_NORMAL]) ==
+	       UINT64_MAX;
+}
+
 bool
 journal_look(struct session *t, const struct journal_look *look)
 {
 	struct journal *j = session_journal(t);
 	struct look_job *l;
 
-	if (!j || !journal_is_unread(j))
+	if (!j || is_nothing(&look->from))
 		return false;
 	l = FAULT(journal_look) ? NULL : calloc(1, sizeof(*l));
 	if (!l)
 		return false;
 	l->journal = j;
 	l->look = *look;
+	l->purges = j->purge && !j->purge->active;
+	if (l->purges)
+		l->purge = *j->purge;
+	j->n_looks++;
 	j->n_loads++;
 	step(l);
 	return true;

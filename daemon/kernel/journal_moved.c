@@ -1,7 +1,10 @@
 /* Moves between durable mailboxes across a crash. With the events that it takes
  * in, the target writes a row that says where they came from; the source
  * erases that row with what ended there. A source that finds such a row in its
- * next run knows that these events have arrived elsewhere. See journal.h. */
+ * next run knows that these events have arrived elsewhere: it does not count
+ * them from the start on, and lets go of them as it reads them. See journal.h.
+ */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +24,17 @@ struct moved_key {
 
 struct moved_row {
 	uint64_t places[BATCH_WORDS];
+	uint64_t size; /* bytes, as mailboxes count; older rows do without */
 };
+enum { MOVED_ROW_OLD = offsetof(struct moved_row, size) };
 
 /* One of them, found by the next run. */
 struct moved {
 	struct moved *next;
 	struct moved_key key;
 	struct moved_row row;
-	bool seen; /* its record was */
+	bool seen;   /* its record was */
+	bool passed; /* the row is to be erased */
 };
 
 static struct moved_key
@@ -59,8 +65,10 @@ run_of(const struct journal_place *p, uint32_t n, struct moved_row *row)
 	uint32_t i = 0;
 
 	*row = (struct moved_row){{0}};
-	for (; i < n && p[i].batch == p->batch; i++)
+	for (; i < n && p[i].batch == p->batch; i++) {
 		row->places[p[i].place / 64] |= 1ull << (p[i].place % 64);
+		row->size += p[i].charge;
+	}
 	return i;
 }
 
@@ -111,20 +119,44 @@ struct moved_job {
 	struct journal *journal;
 };
 
+/* What has arrived elsewhere counts there alone. */
+static void
+discount(struct journal *j, const struct moved_row *row)
+{
+	struct session *t = j->session;
+	uint64_t size = row->size, n = 0;
+
+	for (unsigned i = 0; i < BATCH_WORDS; i++)
+		n += (uint64_t)__builtin_popcountll(row->places[i]);
+	if (n > j->n_backlog)
+		n = j->n_backlog;
+	if (size > j->backlog_size || n == j->n_backlog)
+		size = j->backlog_size;
+	j->n_backlog -= n;
+	j->backlog_size -= size;
+	t->box.n -= (uint32_t)n;
+	t->box.size -= size;
+	t->accepted -= n;
+	j->sched->counters.accepted -= n;
+	j->sched->queued -= n;
+}
+
 static void
 take(struct journal *j, const struct store_row *row)
 {
 	struct moved *m;
 
-	if (row->key_size != sizeof(m->key) || row->size != sizeof(m->row))
+	if (row->key_size != sizeof(m->key) ||
+		(row->size != sizeof(m->row) && row->size != MOVED_ROW_OLD))
 		return;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return; /* they come again */
 	memcpy(&m->key, row->key, sizeof(m->key));
-	memcpy(&m->row, row->data, sizeof(m->row));
+	memcpy(&m->row, row->data, row->size);
 	m->next = j->moved;
 	j->moved = m;
+	discount(j, &m->row);
 }
 
 static void
@@ -165,7 +197,7 @@ journal_moved_read(struct journal *j)
 }
 
 static struct moved *
-find(const struct batch *b, unsigned place)
+moved_find(const struct batch *b, unsigned place)
 {
 	struct moved_key key = key_of(b->journal->box->id, b->lane, b->no, 0);
 	struct moved *m = b->journal->moved;
@@ -177,10 +209,16 @@ find(const struct batch *b, unsigned place)
 }
 
 bool
+journal_moved_has(const struct batch *b, unsigned place)
+{
+	return b->journal->moved && moved_find(b, place);
+}
+
+bool
 journal_moved_takes(struct batch *b, struct msg *m, unsigned place)
 {
 	struct journal *j = b->journal;
-	struct moved *moved = j->moved ? find(b, place) : NULL;
+	struct moved *moved = j->moved ? moved_find(b, place) : NULL;
 
 	if (!moved)
 		return false;
@@ -188,33 +226,28 @@ journal_moved_takes(struct batch *b, struct msg *m, unsigned place)
 	b->ended[place / 64] |= 1ull << (place % 64);
 	b->ended_size += msg_charge(m);
 	b->n_left--;
-	journal_leave_backlog(j, msg_charge(m));
-	j->sched->queued--;
-	j->session->accepted--; /* it is, there */
-	j->sched->counters.accepted--;
 	msg_free(&j->sched->pool, m);
 	batch_touch(b);
 	return true;
 }
 
-/* Rows whose events have ended here now go with that; in the end all do. */
+/* Rows whose events have ended here now go with that; in the end all do. Who
+ * looks through the store meanwhile may find these events as they were. */
 void
 journal_moved_passed(struct session *t)
 {
 	struct journal *j = session_journal(t);
-	struct moved **link = &j->moved, *m;
 	bool all = !journal_is_unread(j);
 
-	while ((m = *link)) {
-		if (!m->seen && !all) {
-			link = &m->next;
+	for (struct moved *m = j->moved; m; m = m->next) {
+		if (m->passed || (!m->seen && !all))
 			continue;
-		}
-		*link = m->next;
+		m->passed = true;
 		journal_write_raw(t, STORE_META, m->key.bytes,
 			sizeof(m->key.bytes), NULL, 0);
-		free(m);
 	}
+	if (all && !j->n_looks)
+		journal_moved_free(j);
 }
 
 void

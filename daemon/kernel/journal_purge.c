@@ -214,11 +214,10 @@ journal_purge_read(struct journal *j)
 	submit(p, word_read);
 }
 
-static bool
-is_meant(const struct journal *j, const struct batch *b, const struct msg *m)
+bool
+journal_purge_means(const struct journal_purge *purge, const struct batch *b,
+	const struct msg *m)
 {
-	const struct journal_purge *purge = j->purge;
-
 	return b->no <= purge->upto[b->lane] &&
 	       (!purge->event[0] || strcmp(purge->event, m->event) == 0);
 }
@@ -249,7 +248,7 @@ journal_purge_takes(struct batch *b, struct msg *m, unsigned place)
 {
 	struct journal *j = b->journal;
 
-	if (!j->purge || !is_meant(j, b, m))
+	if (!j->purge || !journal_purge_means(j->purge, b, m))
 		return false;
 	b->ended[place / 64] |= 1ull << (place % 64);
 	b->ended_size += msg_charge(m);

@@ -354,6 +354,15 @@ queue_walk_open(struct queue_walk *w, struct session *s)
 }
 
 void
+queue_look_open(struct queue_walk *w, struct session *s)
+{
+	queue_walk_open(w, s);
+	w->stored = journal_mark(s);
+	if (w->left)
+		w->left -= (uint32_t)journal_backlog(s);
+}
+
+void
 queue_walk_close(struct queue_walk *w, struct sched *s)
 {
 	struct session *t = session_find(s->kernel, w->session);

@@ -51,11 +51,15 @@ enum { QUEUE_STEP = 4096 }; /* events looked at or ended in one turn */
 struct queue_walk {
 	struct mailbox_cursor cursor;
 	uint64_t session;
-	uint32_t left; /* to look at yet */
+	struct journal_mark stored; /* for what is in the store alone */
+	uint32_t left;              /* to look at yet */
 	bool open;
 };
 
 void queue_walk_open(struct queue_walk *w, struct session *s);
+/* The same, but only through what is in memory then; journal_look() from
+ * w->stored on finds the rest. */
+void queue_look_open(struct queue_walk *w, struct session *s);
 /* The session is there no more: the walk is over. */
 void queue_walk_close(struct queue_walk *w, struct sched *s);
 /* The next event, or NULL at the end. */

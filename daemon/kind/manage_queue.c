@@ -72,7 +72,7 @@ peek(struct manage *m, struct sched *s, struct session *t)
 	bool full = false;
 
 	if (!m->walk.open)
-		queue_walk_open(&m->walk, t);
+		queue_look_open(&m->walk, t);
 	while (!full && looks-- && (e = queue_walk_next(&m->walk, t)))
 		full = !peek_see(m, e);
 	m->again = e && !full;
@@ -81,8 +81,9 @@ peek(struct manage *m, struct sched *s, struct session *t)
 	queue_walk_close(&m->walk, s);
 	m->on = queue_is_paused(t);
 	if (!full)
-		m->pending = journal_look(
-			t, &(struct journal_look){peek_see, peek_looked, m});
+		m->pending =
+			journal_look(t, &(struct journal_look){m->walk.stored,
+						peek_see, peek_looked, m});
 	if (!m->pending)
 		peek_end(m);
 }

@@ -222,7 +222,7 @@ peek_visit(struct gather *g, struct sched *s)
 	if (!t)
 		return false;
 	if (!in->walk.open)
-		queue_walk_open(&in->walk, t);
+		queue_look_open(&in->walk, t);
 	in->manages = may_manage(g, t);
 	peeked = peek_step(g, t);
 	g->again = peeked == PEEK_MORE;
@@ -230,8 +230,9 @@ peek_visit(struct gather *g, struct sched *s)
 		return false;
 	queue_walk_close(&in->walk, s);
 	if (peeked == PEEK_OVER)
-		g->pending = journal_look(
-			t, &(struct journal_look){peek_see, peek_looked, g});
+		g->pending =
+			journal_look(t, &(struct journal_look){in->walk.stored,
+						peek_see, peek_looked, g});
 	if (!g->pending)
 		peek_end(g);
 	return false;

@@ -6,7 +6,7 @@
 
 #include "kernel/queue.h"
 
-enum { N = 600, CUTS = 14 };
+enum { N = 600, CUTS = 14, ROW_OF = 4 };
 
 struct world {
 	struct fixture *f;
@@ -57,7 +57,6 @@ world_open(struct world *w, bool paused)
 		queue_pause(w->a->session);
 		queue_pause(w->b->session);
 	}
-	fake_store_run(w->f, w->store);
 }
 
 static void
@@ -81,7 +80,7 @@ fill(struct world *w)
 
 		m->to = session_id(w->a->session);
 		assert_int_equal(sched_post(w->poster->sched, m), 0);
-		if (i % 150 == 0)
+		if (i % ROW_OF == 0) /* more records than one look reads */
 			fake_store_run(w->f, w->store);
 	}
 	fake_store_run(w->f, w->store);
@@ -123,6 +122,72 @@ disk_use(struct fake_store *f, const struct disk *d)
 	f->n = f->room = d->n;
 }
 
+/* No further than a daemon that begins to listen. */
+static void
+until_ready(struct world *w)
+{
+	while (!journal_is_ready(w->a->session) ||
+		!journal_is_ready(w->b->session)) {
+		fake_store_step(w->store);
+		fixture_run(w->f);
+	}
+}
+
+struct look {
+	struct queue_walk walk;
+	unsigned seen[N];
+	bool done;
+};
+
+static bool
+see(void *arg, const struct msg *m)
+{
+	unsigned i;
+
+	memcpy(&i, m->data, sizeof(i));
+	assert_true(i < N);
+	((struct look *)arg)->seen[i]++;
+	return true;
+}
+
+static void
+looked(struct sched *s, void *arg, int status)
+{
+	(void)s;
+	assert_int_equal(status, 0);
+	((struct look *)arg)->done = true;
+}
+
+/* What is in memory, then, while it is being read in, what is not. */
+static void
+look(struct look *l, struct fake *box)
+{
+	const struct msg *m;
+
+	queue_look_open(&l->walk, box->session);
+	while ((m = queue_walk_next(&l->walk, box->session)))
+		see(l, m);
+	queue_walk_close(&l->walk, box->sched);
+	l->done = !journal_look(box->session,
+		&(struct journal_look){l->walk.stored, see, looked, l});
+}
+
+static void
+assert_looks_whole(struct world *w)
+{
+	static struct look a, b;
+
+	a = b = (struct look){.done = false};
+	look(&a, w->a);
+	look(&b, w->b);
+	while (!a.done || !b.done) {
+		fake_store_step(w->store);
+		fixture_run(w->f);
+	}
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(a.seen[i] + b.seen[i], 1);
+}
+
 static void
 cut_at(unsigned cut)
 {
@@ -130,6 +195,7 @@ cut_at(unsigned cut)
 	struct disk disk;
 
 	world_open(&w, true);
+	fake_store_run(w.f, w.store);
 	fill(&w);
 	w.move = (struct queue_move){.from = session_id(w.a->session),
 		.to = session_id(w.b->session),
@@ -150,7 +216,13 @@ cut_at(unsigned cut)
 	memset(w.seen, 0, sizeof(w.seen));
 	disk_use(w.store, &disk);
 	fake_store_restart(w.store);
-	world_open(&w, false);
+	world_open(&w, true);
+	until_ready(&w);
+	assert_int_equal(w.a->session->box.n + w.b->session->box.n, N);
+	assert_looks_whole(&w);
+	queue_resume(w.a->session);
+	queue_resume(w.b->session);
+	fake_store_run(w.f, w.store);
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(w.seen[i], 1);
 	assert_int_equal(w.store->store.n_damaged, 0);

@@ -133,7 +133,8 @@ look(struct world *w, unsigned most)
 	struct seen seen = {.left = most};
 
 	if (journal_look(w->box->session,
-		    &(struct journal_look){see, looked, &seen})) {
+		    &(struct journal_look){journal_mark(w->box->session), see,
+			    looked, &seen})) {
 		fake_store_run(w->f, w->store);
 		assert_int_equal(seen.n_done, 1);
 	}
