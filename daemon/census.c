@@ -12,9 +12,8 @@ census_init(struct census *census, struct loop *loops, unsigned n_loops)
 	round_init(&census->round, loops, n_loops);
 }
 
-/* The sessions from files and spawned ones of this loop, one by one. */
-static struct session *
-session_next(struct loop *l, uint32_t *slot)
+struct session *
+census_next(struct loop *l, uint32_t *slot)
 {
 	struct kernel *k = l->sched.kernel;
 	uint32_t n;
@@ -52,7 +51,7 @@ census_count(struct round *round, struct loop *l)
 	*t = (struct tally){.handled = l->sched.counters.handled,
 		.transit_in = l->sched.transit_in,
 		.transit_out = l->sched.transit_out};
-	while ((s = session_next(l, &slot))) {
+	while ((s = census_next(l, &slot))) {
 		t->sessions++;
 		t->failed += s->life == SESSION_FAILED;
 		if (!is_at_work(s))
@@ -102,7 +101,7 @@ sessions_stop(struct round *round, struct loop *l)
 	uint32_t slot = 0;
 
 	(void)round;
-	while ((s = session_next(l, &slot)))
+	while ((s = census_next(l, &slot)))
 		session_stop(s);
 	history_flush(&l->sched);
 }

@@ -25,5 +25,9 @@ void census_init(struct census *census, struct loop *loops, unsigned n_loops);
 void census_take(struct census *census,
 	void (*done)(struct census *census, void *arg), void *arg);
 
+/* The next session from a file, or spawned, that is at home on @l, behind
+ * *slot, which begins as 0. That loop's thread. */
+struct session *census_next(struct loop *l, uint32_t *slot);
+
 /* A part of a round: stop all sessions of that loop but the connections'. */
 void sessions_stop(struct round *round, struct loop *l);

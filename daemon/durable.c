@@ -8,9 +8,12 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
+#include "census.h"
 #include "eventd/status.h"
 #include "kernel/history.h"
+#include "net/standing.h"
 #include "verb/verb.h"
 
 enum {
@@ -54,9 +57,13 @@ store_path(const struct config *config, char *out, size_t size)
 static void
 tell(struct durable *d, const struct lmdb_found *found, const char *path)
 {
-	d->set_aside = found->set_aside || found->log_set_aside;
+	bool set_aside = found->set_aside || found->log_set_aside;
+
+	pthread_mutex_lock(&d->lock);
+	d->set_aside = set_aside;
 	snprintf(d->text, sizeof(d->text), "%s", found->text);
-	if (d->set_aside)
+	pthread_mutex_unlock(&d->lock);
+	if (set_aside)
 		log_err("store.corrupt", "reason=\"%s\"", found->text);
 	if (found->ran_without)
 		log_warn("store.ran-without",
@@ -78,12 +85,17 @@ is_fatal(int r)
 }
 
 static void
-use_broken(struct durable *d, const struct lmdb_found *found)
+use_broken(struct durable *d, const struct lmdb_config *config,
+	const struct lmdb_found *found)
 {
-	snprintf(d->text, sizeof(d->text), "%s", found->text);
-	d->broken.broken = d->text;
+	snprintf(d->why, sizeof(d->why), "%s", found->text);
+	d->broken.broken = d->why;
 	d->kernel->store = &d->broken;
-	log_err("store.broken", "reason=\"%s\"", d->text);
+	reopen_init(&d->reopen, config, d->why);
+	log_err("store.broken",
+		"reason=\"%s\" hint=\"it is tried again until it can be "
+		"used\"",
+		d->why);
 }
 
 /* Which start of the machine this is. Where that is not to be had, each start
@@ -113,15 +125,29 @@ read_boot(struct store *store)
 	fclose(file);
 }
 
+static void
+use(struct durable *d, struct lmdb *lmdb)
+{
+	read_boot(lmdb_store(lmdb));
+	d->lmdb = lmdb;
+	d->kernel->store = lmdb_store(lmdb);
+}
+
 int
 durable_open(struct durable *d, struct kernel *k, const struct config *config,
 	bool no_store, char *why, size_t size)
 {
 	char path[PATH_MAX];
+	struct lmdb_config how = {.path = path,
+		.max_size = config->store_max,
+		.interval_ms = config->store_sync_ms,
+		.refuse_corrupt = config->store_refuse};
 	struct lmdb_found found;
+	struct lmdb *lmdb;
 	int r;
 
 	*d = (struct durable){.kernel = k};
+	pthread_mutex_init(&d->lock, NULL);
 	if (!store_path(config, path, sizeof(path)))
 		return 0;
 	if (no_store) {
@@ -131,22 +157,16 @@ durable_open(struct durable *d, struct kernel *k, const struct config *config,
 				      "durable in this run\"");
 		return 0;
 	}
-	r = lmdb_open(&d->lmdb,
-		&(struct lmdb_config){.path = path,
-			.max_size = config->store_max,
-			.interval_ms = config->store_sync_ms,
-			.refuse_corrupt = config->store_refuse},
-		&found);
+	r = lmdb_open(&lmdb, &how, &found);
 	if (r && is_fatal(r)) {
 		snprintf(why, size, "the store: %.400s", found.text);
 		return err_raise(-EIO);
 	}
 	if (r) {
-		use_broken(d, &found);
+		use_broken(d, &how, &found);
 		return 0;
 	}
-	k->store = lmdb_store(d->lmdb);
-	read_boot(k->store);
+	use(d, lmdb);
 	tell(d, &found, path);
 	return 0;
 }
@@ -161,14 +181,80 @@ begin_ids(const struct store *store, struct sched *sched)
 	sched->next_id += run << (STORE_RUN_SHIFT + 6);
 }
 
+/* ---- once it can be used ------------------------------------------------- */
+
+static void
+ids_on_loop(struct round *round, struct loop *l)
+{
+	const struct durable *d = container_of(round, struct durable, round);
+
+	begin_ids(lmdb_store(d->lmdb), &l->sched);
+}
+
+static void
+sessions_on_loop(struct round *round, struct loop *l)
+{
+	struct session *s;
+	uint32_t slot = 0;
+
+	(void)round;
+	while ((s = census_next(l, &slot)))
+		session_store_is_there(s);
+}
+
+static void
+sessions_know(struct round *round)
+{
+	struct durable *d = container_of(round, struct durable, round);
+
+	if (!atomic_load(&d->kernel->stopping))
+		standing_begin(d->sched, lmdb_boxes(d->lmdb));
+}
+
+/* Ids are such as no other run has given: the store may be used. */
+static void
+ids_are_begun(struct round *round)
+{
+	struct durable *d = container_of(round, struct durable, round);
+
+	d->kernel->store = lmdb_store(d->lmdb);
+	history_load(d->sched);
+	round_start(round, sessions_on_loop, sessions_know);
+}
+
+static void
+on_opened(struct reopen *r)
+{
+	struct durable *d = container_of(r, struct durable, reopen);
+
+	if (atomic_load(&d->kernel->stopping)) /* too late */
+		return;
+	read_boot(lmdb_store(r->lmdb));
+	d->lmdb = reopen_take(r);
+	tell(d, &r->found, r->path);
+	log_info("store.recovered", "tries=%" PRIu32, r->tries + 1);
+	round_start(&d->round, ids_on_loop, ids_are_begun);
+}
+
 void
 durable_begin(struct durable *d, struct loop *loops, unsigned n_loops)
 {
+	int r;
+
 	d->sched = &loops[0].sched;
+	round_init(&d->round, loops, n_loops);
 	for (unsigned i = 0; d->lmdb && i < n_loops; i++)
 		begin_ids(d->kernel->store, &loops[i].sched);
 	if (d->lmdb)
 		history_load(d->sched);
+	if (!d->broken.broken)
+		return;
+	r = reopen_start(&d->reopen, d->sched, on_opened);
+	if (r)
+		log_err("store.broken",
+			"errno=%d reason=\"no thread to try "
+			"again\"",
+			-r);
 }
 
 static void
@@ -209,16 +295,32 @@ durable_finish(struct durable *d, void (*done)(void *arg), void *arg)
 void
 durable_close(struct durable *d)
 {
+	reopen_end(&d->reopen);
 	d->lmdb = lmdb_close(d->lmdb);
 	d->kernel->store = NULL;
 }
 
+/* It was damaged when it was opened; @text is told what became of that. */
+static bool
+was_set_aside(struct durable *d, char *text, size_t size)
+{
+	bool set_aside;
+
+	pthread_mutex_lock(&d->lock);
+	set_aside = d->set_aside;
+	if (set_aside)
+		snprintf(text, size, "%.255s", d->text);
+	pthread_mutex_unlock(&d->lock);
+	return set_aside;
+}
+
 bool
-durable_is_degraded(const struct durable *d)
+durable_is_degraded(struct durable *d)
 {
 	const struct store *store = d->kernel->store;
+	char text[1];
 
-	return d->set_aside ||
+	return was_set_aside(d, text, sizeof(text)) ||
 	       (store && (store->broken || atomic_load(&store->n_damaged)));
 }
 
@@ -247,7 +349,7 @@ report_make(struct durable *d, struct store_report *r)
 		return;
 	if (store->broken) {
 		r->state = "broken";
-		snprintf(r->text, sizeof(r->text), "%s", store->broken);
+		reopen_text(&d->reopen, r->text, sizeof(r->text));
 		return;
 	}
 	lmdb_stats(d->lmdb, &stats);
@@ -263,9 +365,7 @@ report_make(struct durable *d, struct store_report *r)
 	if (stats.last_error)
 		snprintf(r->text, sizeof(r->text), "the last write failed: %s",
 			strerror(stats.last_error));
-	else if (d->set_aside)
-		snprintf(r->text, sizeof(r->text), "%.255s", d->text);
-	else if (r->damaged)
+	else if (!was_set_aside(d, r->text, sizeof(r->text)) && r->damaged)
 		snprintf(r->text, sizeof(r->text),
 			"%" PRIu64 " events could not be read", r->damaged);
 	if (r->text[0])

@@ -1,22 +1,31 @@
 #pragma once
 /* Durable: the daemon's store. It is opened before there are other threads, and
- * closed after them; what it is found like is told to the log.
+ * closed after them; what it is found like is told to the log. One that cannot
+ * be opened then is tried again while the daemon runs: once it can be, what
+ * waits for it starts.
  *
- * The main thread. */
+ * The main thread, but for durable_ask(). */
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "config.h"
 #include "exec/loop.h"
 #include "kernel/store.h"
+#include "round.h"
 #include "store/lmdb.h"
+#include "store/reopen.h"
 #include "verb/daemon_ops.h"
 
 struct durable {
-	struct lmdb *lmdb; /* NULL: none is used, or it cannot be */
+	_Atomic(struct lmdb *) lmdb; /* NULL: none is used, or it cannot be */
 	struct kernel *kernel;
-	struct store broken; /* stands for one that cannot be used */
-	bool set_aside;      /* it was damaged at the start */
+	struct store broken;     /* stands for one that cannot be used */
+	char why[LMDB_TEXT_MAX]; /* ... which it says */
+	struct reopen reopen;
+	struct round round;
+	pthread_mutex_t lock; /* of these two: */
+	bool set_aside;       /* it was damaged when it was opened */
 	char text[LMDB_TEXT_MAX];
 	struct sched *sched; /* of the main thread */
 	struct store_job barrier;
@@ -38,4 +47,4 @@ void durable_close(struct durable *d);
 void durable_ask(struct durable *d, struct sched *sched, int op,
 	const char *path, store_done_fn done, void *arg);
 /* Something of it is damaged or cannot be used. */
-bool durable_is_degraded(const struct durable *d);
+bool durable_is_degraded(struct durable *d);

@@ -64,7 +64,7 @@ run_of(const struct journal_place *p, uint32_t n, struct moved_row *row)
 {
 	uint32_t i = 0;
 
-	*row = (struct moved_row){{0}};
+	*row = (struct moved_row){.size = 0};
 	for (; i < n && p[i].batch == p->batch; i++) {
 		row->places[p[i].place / 64] |= 1ull << (p[i].place % 64);
 		row->size += p[i].charge;

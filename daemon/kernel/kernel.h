@@ -66,7 +66,7 @@ struct kernel {
 	const struct clock_source *clock;
 	uint64_t profile_ticks, profile_ns; /* at the same time */
 	struct zones zones;                 /* of calendars */
-	struct store *store;                /* durable things; or NULL */
+	_Atomic(struct store *) store;      /* durable things; or NULL */
 	bool without_store; /* what is durable is not, for this run */
 	/* Mailboxes of which not all that a start needs has been read. */
 	_Atomic uint32_t n_unready;

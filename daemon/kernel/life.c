@@ -156,6 +156,19 @@ life_refuse(struct session *s, const char *why)
 	session_enter(s, SESSION_FAILED);
 }
 
+void
+session_store_is_there(struct session *s)
+{
+	const char *name = journal_name(s);
+
+	if (session_journal(s) || s->life >= SESSION_STOPPING)
+		return;
+	if (!s->spec->durable)
+		journal_restore(s, name);
+	else if (s->life == SESSION_FAILED)
+		session_restart(s, s->spec);
+}
+
 /* Its durable mailbox, or the failed state with the reason. */
 static void
 take_journal(struct session *s)
@@ -736,9 +749,14 @@ session_restart(struct session *s, struct session_spec *spec)
 		kin_join(s);
 		away_configure(s);
 	}
+	if (s->life == SESSION_STARTING && s->spec->durable &&
+		!session_journal(s))
+		take_journal(s); /* it had none, for which it failed */
 	schedule_arm(s);
 	names_of_spec_keep(s);
 	names_of_spec_take(s);
+	if (s->life == SESSION_FAILED)
+		return;
 	if (s->life == SESSION_STARTING)
 		session_begin(s);
 	else if (stays && s->life == SESSION_UP)

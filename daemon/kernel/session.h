@@ -442,6 +442,9 @@ void session_conclude_notice(struct sched *sched, struct session *s,
 	struct msg *m, enum session_result result);
 /* The one place where life changes. */
 void session_enter(struct session *s, enum session_life life);
+/* There is a store now, where there was none: if @s, which has a spec, failed
+ * for that it starts, and what is kept for it comes. */
+void session_store_is_there(struct session *s);
 
 /* ---- the table ------------------------------------------------------- */
 

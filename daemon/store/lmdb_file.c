@@ -30,7 +30,8 @@ enum {
 		16, /* of the room, for each file of the log: a so-many-th */
 	WAL_MAX = 32 << 20,
 	WAL_MIN = 256 << 10,
-	CHECK_OK = 0, /* exit codes of the check */
+	LOCKS_SIZE = 16384, /* more than 126 readers take */
+	CHECK_OK = 0,       /* exit codes of the check */
 	CHECK_FAILED = 1,
 };
 
@@ -416,6 +417,23 @@ size_of_file(const char *path)
 	return stat(name, &st) < 0 ? 0 : (uint64_t)st.st_size;
 }
 
+/* LMDB maps its file of locks, and a page of it for which the disk has no room
+ * would kill the daemon: it is there before. */
+static int
+reserve_locks(const char *path)
+{
+	char name[PATH_MAX];
+	int fd, r;
+
+	path_in(name, path, "lock.mdb");
+	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	r = FAULT(lmdb_locks) ? ENOSPC : posix_fallocate(fd, 0, LOCKS_SIZE);
+	close(fd);
+	return -r;
+}
+
 /* With an empty file LMDB begins anew. */
 static int
 open_checked(struct lmdb_file *f, struct wal *wal,
@@ -436,6 +454,9 @@ open_checked(struct lmdb_file *f, struct wal *wal,
 			return r;
 		f->file_size = 0;
 	}
+	r = reserve_locks(config->path);
+	if (r)
+		return r;
 	r = lmdb_error(env_open(&f->env, config->path, f->map_size, 0));
 	if (r)
 		return r;
