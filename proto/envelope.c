@@ -563,7 +563,7 @@ plain_as_any(const struct plain_envelope *e)
 	};
 }
 
-/* Those whose lengths take more than a byte. */
+/* Those that are neither small nor middling. */
 __attribute__((noinline)) static size_t
 plain_encode_large(const struct plain_envelope *plain, bool frame, uint8_t *out)
 {
@@ -578,6 +578,22 @@ static inline bool
 plain_is_small(const struct plain_envelope *e)
 {
 	return (size_t)e->payload_size + e->event_size < 0x80;
+}
+
+/* Its length takes two bytes, and so does that of a frame with it. */
+static inline bool
+plain_is_middling(const struct plain_envelope *e)
+{
+	size_t size = (size_t)e->payload_size + e->event_size;
+
+	return size >= 0x80 && size < 0x4000 - PLAIN_ROOM;
+}
+
+static inline void
+put_two(uint8_t *p, size_t size)
+{
+	p[0] = (uint8_t)(size | 0x80);
+	p[1] = (uint8_t)(size >> 7);
 }
 
 static inline uint8_t *
@@ -596,6 +612,12 @@ plain_encode_part(const struct plain_envelope *e, uint8_t *out)
 {
 	size_t size = 0x80;
 
+	if (plain_is_middling(e)) {
+		size = (size_t)(plain_put(out + 3, e) - out);
+		out[0] = FRAME_ENVELOPES_TAG;
+		put_two(out + 1, size - 3);
+		return size;
+	}
 	if (plain_is_small(e))
 		size = (size_t)(plain_put(out + 2, e) - out) - 2;
 	if (size >= 0x80)
@@ -610,6 +632,13 @@ plain_encode_frame(const struct plain_envelope *e, uint8_t *out)
 {
 	size_t size = 0x80;
 
+	if (plain_is_middling(e)) {
+		size = (size_t)(plain_put(out + 5, e) - out);
+		put_two(out, size - 2);
+		out[2] = FRAME_ENVELOPES_TAG;
+		put_two(out + 3, size - 5);
+		return size;
+	}
 	if (plain_is_small(e))
 		size = (size_t)(plain_put(out + 3, e) - out) - 1;
 	if (size >= 0x80)

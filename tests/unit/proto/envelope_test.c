@@ -13,7 +13,7 @@
 #include "eventd.pb-c.h"
 #include "frame.h"
 
-enum { N_RANDOM = 20000, BUF = 8192 };
+enum { N_RANDOM = 20000, BUF = 24576 };
 
 static const char alphabet[] = "abcxyzABCXYZ0189_./-";
 
@@ -158,7 +158,7 @@ static void
 test_plain_frames_are_the_same(void **state)
 {
 	static struct sample s;
-	static uint8_t frame[BUF], pb[BUF];
+	static uint8_t frame[BUF], pb[BUF], large[16500];
 
 	(void)state;
 	srandom(4);
@@ -177,6 +177,11 @@ test_plain_frames_are_the_same(void **state)
 		plain.from = s.pb.from;
 		plain.event = s.pb.event;
 		plain.payload = s.pb.payload;
+		if (i % 8 == 0) { /* where a length takes one byte more */
+			plain.payload.data = large;
+			plain.payload.len = i % 16 ? 16000 + i / 16 % 500
+						   : 60 + i / 16 % 100;
+		}
 		theirs.n_envelopes = 1;
 		theirs.envelopes = &one;
 		e = (struct plain_envelope){
