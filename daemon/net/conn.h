@@ -241,8 +241,10 @@ uint8_t *conn_delivery_room_any(struct conn *c, size_t size);
 static inline uint8_t *
 conn_delivery_room(struct conn *c, size_t size)
 {
-	if (c->out.room - c->out.end >= size && c->state < CONN_ENDING)
-		return c->out.data + c->out.end;
+	const struct outblock *last = c->out.last;
+
+	if (last && last->room - last->end >= size && c->state < CONN_ENDING)
+		return c->out.last->data + last->end;
 	return conn_delivery_room_any(c, size);
 }
 static inline uint8_t *
@@ -264,7 +266,7 @@ conn_takes_deliveries(const struct conn *c)
 static inline void
 conn_wrote(struct conn *c, size_t size)
 {
-	c->out.end += size;
+	outbuf_add(&c->out, size);
 	loop_defer(c->loop, &c->flush);
 }
 void conn_send_message(

@@ -41,13 +41,6 @@ conn_put_memfd(struct conn *c, struct msg_body *body, int fd)
 	c->large.fd = fd;
 }
 
-/* Of the output buffer from @from on. */
-static struct iovec
-part(const struct conn *c, size_t from, size_t size)
-{
-	return (struct iovec){c->out.data + c->out.start + from, size};
-}
-
 static size_t
 less(size_t a, size_t b)
 {
@@ -71,27 +64,24 @@ wrote(struct conn *c, size_t n)
 		conn_drop_large(c);
 }
 
-/* One system call. */
+/* One system call. @passes: the descriptor goes with what is written. */
 static ssize_t
-write_once(struct conn *c)
+write_once(struct conn *c, bool passes)
 {
 	struct outlarge *l = &c->large;
-	size_t size = outbuf_size(&c->out);
-	struct iovec parts[3] = {part(c, 0, l->before)};
-	size_t n = 1;
+	bool large = conn_has_large(c) && !passes;
+	size_t size = outbuf_size(&c->out), before = large ? l->before : size;
+	struct iovec parts[2 * OUTBUF_PARTS + 1];
+	size_t n = 0;
 
-	if (!conn_has_large(c)) {
-		parts[0] = part(c, 0, size);
-	} else if (l->fd < 0) {
+	if (outbuf_parts(&c->out, 0, before, parts, &n) == before && large &&
+		l->fd < 0) {
 		parts[n++] =
 			(struct iovec){(void *)(uintptr_t)(l->data + l->sent),
 				l->size - l->sent};
-		parts[n++] = part(c, l->before, size - l->before);
-	} else if (!l->before) {
-		parts[0] = part(c, 0, size);
-		return passed_send(c->fd, parts, 1, l->fd);
+		outbuf_parts(&c->out, before, size - before, parts, &n);
 	}
-	return passed_send(c->fd, parts, n, -1);
+	return passed_send(c->fd, parts, n, passes ? l->fd : -1);
 }
 
 int
@@ -100,7 +90,7 @@ conn_write_some(struct conn *c)
 	while (conn_has_large(c) || outbuf_size(&c->out)) {
 		bool passes = conn_has_large(c) && c->large.fd >= 0 &&
 			      !c->large.before;
-		ssize_t n = write_once(c);
+		ssize_t n = write_once(c, passes);
 
 		if (n <= 0)
 			return n ? -1 : 0;

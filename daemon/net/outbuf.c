@@ -3,91 +3,138 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+	SMALL_ROOM = OUTBUF_SMALL - sizeof(struct outblock),
+	BLOCK_ROOM = OUTBUF_BLOCK - sizeof(struct outblock),
+};
+
+static struct outblock *
+pop(struct outblock **list, unsigned *n)
+{
+	struct outblock *block = *list;
+
+	*list = block->next;
+	--*n;
+	return block;
+}
+
+static void
+push(struct outblock **list, unsigned *n, struct outblock *block)
+{
+	block->next = *list;
+	*list = block;
+	++*n;
+}
+
 void
 outbuf_pool_deinit(struct outbuf_pool *pool)
 {
 	while (pool->n)
-		free(pool->spares[--pool->n]);
+		free(pop(&pool->spares, &pool->n));
 	while (pool->n_small)
-		free(pool->smalls[--pool->n_small]);
+		free(pop(&pool->smalls, &pool->n_small));
 }
 
 static void
-give_block(struct outbuf *b, struct outbuf_pool *pool)
+give_block(struct outbuf_pool *pool, struct outblock *block)
 {
-	if (b->room == OUTBUF_SMALL && pool->n_small < OUTBUF_SMALLS)
-		pool->smalls[pool->n_small++] = b->data;
-	else if (b->room == OUTBUF_BLOCK && pool->n < OUTBUF_SPARES)
-		pool->spares[pool->n++] = b->data;
+	if (block->room == SMALL_ROOM && pool->n_small < OUTBUF_SMALLS)
+		push(&pool->smalls, &pool->n_small, block);
+	else if (block->room == BLOCK_ROOM && pool->n < OUTBUF_SPARES)
+		push(&pool->spares, &pool->n, block);
 	else
-		free(b->data);
-	memset(b, 0, sizeof(*b));
+		free(block);
+}
+
+static struct outblock *
+take_block(struct outbuf_pool *pool, size_t room)
+{
+	struct outblock *block;
+
+	if (room == SMALL_ROOM && pool->n_small)
+		block = pop(&pool->smalls, &pool->n_small);
+	else if (room == BLOCK_ROOM && pool->n)
+		block = pop(&pool->spares, &pool->n);
+	else
+		block = malloc(sizeof(*block) + room);
+	if (block)
+		*block = (struct outblock){.room = room};
+	return block;
+}
+
+static void
+drop_first(struct outbuf *b, struct outbuf_pool *pool)
+{
+	struct outblock *first = b->first;
+
+	b->first = first->next;
+	if (!b->first)
+		b->last = NULL;
+	give_block(pool, first);
 }
 
 void
 outbuf_deinit(struct outbuf *b, struct outbuf_pool *pool)
 {
-	if (b->data)
-		give_block(b, pool);
-}
-
-static uint8_t *
-take_block(struct outbuf_pool *pool, size_t room)
-{
-	if (room == OUTBUF_SMALL && pool->n_small)
-		return pool->smalls[--pool->n_small];
-	if (room == OUTBUF_BLOCK && pool->n)
-		return pool->spares[--pool->n];
-	return malloc(room);
-}
-
-/* Of the block that takes so many bytes. */
-static size_t
-room_for(size_t size)
-{
-	size_t room = size > OUTBUF_SMALL ? OUTBUF_BLOCK : OUTBUF_SMALL;
-
-	while (room < size)
-		room *= 2;
-	return room;
+	while (b->first)
+		drop_first(b, pool);
+	b->size = 0;
 }
 
 uint8_t *
-outbuf_reserve(struct outbuf *b, struct outbuf_pool *pool, size_t size)
+outbuf_reserve_any(struct outbuf *b, struct outbuf_pool *pool, size_t size)
 {
-	size_t used = outbuf_size(b), room;
-	struct outbuf bigger = {0};
+	size_t room = b->last || size > SMALL_ROOM ? BLOCK_ROOM : SMALL_ROOM;
+	struct outblock *block = take_block(pool, size > room ? size : room);
 
-	if (b->room - b->end >= size)
-		return b->data + b->end;
-	room = room_for(used + size);
-	/* Room at the front, worth moving: never more than has left it, or a
-	 * buffer that stays nearly full would be moved for each frame. */
-	if (b->data && room <= b->room && b->start >= used) {
-		memmove(b->data, b->data + b->start, used);
-		b->start = 0;
-		b->end = used;
-		return b->data + b->end;
-	}
-	if (b->data && room <= b->room)
-		room = room_for(b->room + 1);
-	bigger.data = take_block(pool, room);
-	if (!bigger.data)
+	if (!block)
 		return NULL;
-	bigger.room = room;
-	bigger.end = used;
-	if (b->data) {
-		memcpy(bigger.data, b->data + b->start, used);
-		give_block(b, pool);
+	if (b->last)
+		b->last->next = block;
+	else
+		b->first = block;
+	b->last = block;
+	return block->data;
+}
+
+size_t
+outbuf_parts(const struct outbuf *b, size_t from, size_t size,
+	struct iovec *parts, size_t *n)
+{
+	size_t done = 0, most = *n + OUTBUF_PARTS;
+
+	for (struct outblock *at = b->first; at && done < size && *n < most;
+		at = at->next) {
+		size_t has = at->end - at->start;
+
+		if (from >= has) {
+			from -= has;
+			continue;
+		}
+		has -= from;
+		if (has > size - done)
+			has = size - done;
+		parts[(*n)++] =
+			(struct iovec){at->data + at->start + from, has};
+		from = 0;
+		done += has;
 	}
-	*b = bigger;
-	return b->data + b->end;
+	return done;
 }
 
 void
 outbuf_consume(struct outbuf *b, struct outbuf_pool *pool, size_t size)
 {
-	b->start += size;
-	if (b->start == b->end && b->data)
-		give_block(b, pool);
+	b->size -= size;
+	while (b->first) {
+		struct outblock *first = b->first;
+		size_t has = first->end - first->start;
+
+		if (size < has) {
+			first->start += size;
+			return;
+		}
+		size -= has;
+		drop_first(b, pool);
+	}
 }

@@ -163,7 +163,7 @@ put_ack(struct conn *c)
 	out = conn_room(c, ack_frame_bound(c->n_also));
 	if (!out)
 		return;
-	c->out.end += ack_encode_frame(upto, c->also, c->n_also, out);
+	outbuf_add(&c->out, ack_encode_frame(upto, c->also, c->n_also, out));
 	c->ack_sent = upto;
 	c->n_also = 0;
 }
@@ -199,6 +199,25 @@ may_gather(struct conn *c)
 	return true;
 }
 
+/* Once, what the socket takes of the buffer. */
+static ssize_t
+write_buffer(struct conn *c)
+{
+	struct iovec parts[OUTBUF_PARTS];
+	struct msghdr m = {.msg_iov = parts};
+	ssize_t n;
+
+	outbuf_parts(&c->out, 0, outbuf_size(&c->out), parts, &m.msg_iovlen);
+	if (m.msg_iovlen == 1)
+		n = send(c->fd, parts->iov_base, parts->iov_len,
+			MSG_NOSIGNAL | MSG_DONTWAIT);
+	else
+		n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (n > 0)
+		outbuf_consume(&c->out, &c->net->pool, (size_t)n);
+	return n;
+}
+
 void
 conn_flush(struct conn *c)
 {
@@ -212,14 +231,10 @@ conn_flush(struct conn *c)
 	put_ack(c);
 	if (c->state == CONN_CLOSING || may_gather(c))
 		return;
-	if (conn_has_large(c)) {
+	if (conn_has_large(c))
 		n = conn_write_some(c);
-	} else if (outbuf_size(&c->out)) {
-		n = send(c->fd, c->out.data + c->out.start,
-			outbuf_size(&c->out), MSG_NOSIGNAL | MSG_DONTWAIT);
-		if (n > 0)
-			outbuf_consume(&c->out, &c->net->pool, (size_t)n);
-	}
+	else if (outbuf_size(&c->out))
+		n = write_buffer(c);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		conn_close(c, strerror(errno));
 		return;
