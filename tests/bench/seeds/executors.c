@@ -8,7 +8,8 @@
  *
  * One process makes the load for both: 64 connections at once. exec-block has
  * 1,000 sessions that block for a millisecond an event on a pool of 16, and one
- * on the loop whose answers are timed meanwhile. */
+ * on the loop whose answers are timed meanwhile; its model is a loop and 16
+ * threads that sleep. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,7 +25,13 @@
 #include "frame.h"
 #include "models.h"
 
-enum { CONNS = 64, THREADS = 32, MS = 2000, BYTES_MAX = 4096 };
+enum {
+	CONNS = 64,
+	THREADS = 32,
+	BLOCK_THREADS = 16,
+	MS = 2000,
+	BYTES_MAX = 4096
+};
 
 static const struct bench_case *bench;
 static char dir[] = "/tmp/bench-exec-XXXXXX";
@@ -113,8 +120,8 @@ configure(const char *executor)
 		"Loops=%u\nBusyPoll=%u\n"
 		"[Store]\nPath=%s/store\n"
 		"[Limits]\nConnectionRate=none\n"
-		"[Pool block]\nType=worker\nThreads=16\n",
-		path, n_loops, busy_us, dir);
+		"[Pool block]\nType=worker\nThreads=%d\n",
+		path, n_loops, busy_us, dir, BLOCK_THREADS);
 	put_file("eventd.conf", text);
 	snprintf(text, sizeof text,
 		"[Session]\nAlias=echo\nKind=native\nPlugin=%s\n"
@@ -145,9 +152,12 @@ exec_evd(void)
 static pid_t
 serve(const char *design)
 {
+	bool blocks = strcmp(design, "block") == 0;
 	struct model_init init = {.design = design,
 		.n_listeners = n_listeners,
-		.n_threads = keep ? CONNS : THREADS,
+		.n_threads = blocks ? BLOCK_THREADS
+			     : keep ? CONNS
+				    : THREADS,
 		.keep = keep,
 		.frames = has_frames};
 	pid_t pid;
@@ -262,6 +272,20 @@ receive(struct client *c)
 	while (c->frames && take_frame(c))
 		;
 	return !c->frames;
+}
+
+/* What is sent before it is up waits: one request, in blocking calls. */
+static void
+await_answer(void)
+{
+	struct client c = {.fd = dial(0), .frames = has_frames ? 2 : 1};
+
+	check(send(c.fd, say.first, say.first_size, MSG_NOSIGNAL) ==
+			(ssize_t)say.first_size,
+		"send");
+	while (!receive(&c))
+		;
+	close(c.fd);
 }
 
 /* ---- the run ----------------------------------------------------- */
@@ -429,7 +453,7 @@ nap_next(int poll_fd, struct client *c, uint64_t *random)
 
 	snprintf(
 		alias, sizeof alias, "b%d", (int)(xorshift(random) % BLOCKERS));
-	learn(alias, "nap");
+	learn(alias, MODEL_NAP);
 	fire(poll_fd, c);
 }
 
@@ -484,13 +508,15 @@ run_block(const struct bench_case *c)
 	pid_t pid;
 
 	bench = c;
-	is_evd = has_frames = true;
+	is_evd = strcmp(c->system, "evd") == 0;
+	has_frames = keep = true;
 	n_listeners = 1;
 	check(mkdtemp(dir) != NULL, "mkdtemp");
-	configure("loop");
-	add_blockers();
-	pid = serve("loop");
-	learn(MODEL_ALIAS, "call");
+	if (is_evd) {
+		configure("loop");
+		add_blockers();
+	}
+	pid = serve("block");
 	time_echo(poll_fd, &random, &n); /* until it is up */
 	bench_row(c, "quiet_p99", time_echo(poll_fd, &random, &n), "us");
 	for (int i = 0; i < CONNS; i++) {
@@ -609,7 +635,7 @@ one(const char *design, bool kept)
 	if (is_evd)
 		configure(design);
 	pid = serve(design);
-	usleep(300000); /* until it is up; what is sent before waits */
+	await_answer();
 	drive(pid);
 	kill(pid, SIGTERM);
 	waitpid(pid, NULL, 0);
@@ -649,6 +675,7 @@ main(int argc, char **argv)
 		EXEC("threadpool"),
 		EXEC("leader"),
 		{"evd", "exec-block", run_block, 0},
+		{"model", "exec-block", run_block, 0},
 		{"evd", "busy-0", run_busy, 0},
 		{"evd", "busy-20", run_busy, 0},
 		{"evd", "busy-50", run_busy, 0},

@@ -7,6 +7,8 @@
  *   leader      threads take turns to accept; who has accepted makes another
  *               lead and serves the connection itself
  *   loop        one epoll loop
+ *   block       that, and threads that sleep before they answer what is a nap:
+ *               one queue, any idle thread takes the next
  *
  * With `frames` they speak eventd's protocol and do no more than that: hello
  * and call are taken apart, welcome and reply put together, by the daemon's
@@ -102,14 +104,20 @@ put_welcome(const struct part *part, uint8_t *out)
 	return head + size;
 }
 
+static bool
+is_for_echo(const struct envelope *call)
+{
+	return call->alias_size == strlen(MODEL_ALIAS) &&
+	       memcmp(call->alias, MODEL_ALIAS, call->alias_size) == 0;
+}
+
 static size_t
 put_reply(const struct part *part, uint8_t *out)
 {
 	struct envelope call, reply = {0};
 
 	if (envelope_decode(&call, part->data, part->size) ||
-		call.alias_size != strlen(MODEL_ALIAS) ||
-		memcmp(call.alias, MODEL_ALIAS, call.alias_size) != 0)
+		(!is_for_echo(&call) && strcmp(the->design, "block") != 0))
 		abort();
 	reply.re = call.call;
 	reply.payload = call.payload;
@@ -338,6 +346,74 @@ leader_main(void *arg)
 	return arg;
 }
 
+/* ---- block ------------------------------------------------------- */
+
+enum { NAP_MAX = 256, NAP_NS = 1000000 };
+
+struct nap {
+	int fd;
+	size_t size;
+	uint8_t frame[NAP_MAX];
+};
+
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t filled;
+	struct nap naps[QUEUE_MAX];
+	unsigned head, n;
+} naps = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, {{0}}, 0, 0};
+
+static void *
+nap_main(void *arg)
+{
+	const struct timespec time = {.tv_nsec = NAP_NS};
+	uint8_t out[FRAMES_MAX];
+	struct nap nap;
+
+	for (;;) {
+		pthread_mutex_lock(&naps.lock);
+		while (!naps.n)
+			pthread_cond_wait(&naps.filled, &naps.lock);
+		nap = naps.naps[naps.head];
+		naps.head = (naps.head + 1) % QUEUE_MAX;
+		naps.n--;
+		pthread_mutex_unlock(&naps.lock);
+		nanosleep(&time, NULL);
+		send(nap.fd, out, answer_frames(nap.frame, nap.size, out),
+			MSG_NOSIGNAL);
+	}
+	return arg;
+}
+
+/* False: it is not a nap. Each connection has one call under way. */
+static bool
+block_take(int fd, const uint8_t *in, size_t size)
+{
+	struct nap *nap;
+
+	if (size > NAP_MAX || !memmem(in, size, MODEL_NAP, strlen(MODEL_NAP)))
+		return false;
+	pthread_mutex_lock(&naps.lock);
+	nap = &naps.naps[(naps.head + naps.n++) % QUEUE_MAX];
+	nap->fd = fd;
+	nap->size = size;
+	memcpy(nap->frame, in, size);
+	pthread_cond_signal(&naps.filled);
+	pthread_mutex_unlock(&naps.lock);
+	return true;
+}
+
+static ssize_t
+block_once(int fd)
+{
+	uint8_t in[FRAMES_MAX], out[FRAMES_MAX];
+	ssize_t n = recv(fd, in, sizeof in, 0);
+
+	if (n > 0 && !block_take(fd, in, (size_t)n))
+		send(fd, out, answer_frames(in, (size_t)n, out), MSG_NOSIGNAL);
+	return n;
+}
+
 /* ---- loop -------------------------------------------------------- */
 
 static void
@@ -352,7 +428,8 @@ watch(int poll_fd, int fd, uint64_t data)
 static void
 loop_serve(int fd)
 {
-	ssize_t n = answer_once(fd);
+	bool blocks = strcmp(the->design, "block") == 0;
+	ssize_t n = blocks ? block_once(fd) : answer_once(fd);
 
 	if (n == 0 || (n < 0 && errno != EAGAIN) || (n > 0 && is_done()))
 		close(fd);
@@ -430,6 +507,8 @@ model_run(const struct model_init *init)
 	} else if (strcmp(init->design, "leader") == 0) {
 		start(leader_main, init->n_threads);
 	} else {
+		if (strcmp(init->design, "block") == 0)
+			start(nap_main, init->n_threads);
 		start(loop_main, 1);
 	}
 	for (;;)

@@ -6,9 +6,10 @@
 enum { MODEL_REQUEST = 32, MODEL_ANSWER = 64, MODEL_LISTENERS_MAX = 2 };
 
 #define MODEL_ALIAS "echo" /* that frames are for */
+#define MODEL_NAP "nap"    /* what is answered a millisecond later */
 
 struct model_init {
-	const char *design; /* worker, threadpool, leader, loop */
+	const char *design; /* worker, threadpool, leader, loop, block */
 	int listeners[MODEL_LISTENERS_MAX];
 	int n_listeners, n_threads;
 	bool keep;   /* connections are kept open */
