@@ -20,23 +20,20 @@ report_get(struct evd_store_report *out, const Eventd__V1__StoreReport *pb)
 	out->max_ns = pb->max_ns;
 	out->damaged = pb->damaged;
 	out->checked = pb->checked;
+	out->freed = pb->freed;
+	out->lost = pb->lost;
+	out->lost_unknown = pb->lost_unknown;
 }
 
-int
-evd_store(struct evd *c, enum evd_store_op op, const char *path,
-	struct evd_store_report *report)
+static int
+ask(struct evd *c, Eventd__V1__Store *store, struct evd_store_report *report)
 {
 	Eventd__V1__Request request = EVENTD__V1__REQUEST__INIT;
-	Eventd__V1__Store store = EVENTD__V1__STORE__INIT;
 	struct response *response;
 	int r;
 
-	EVD_CHECK(c);
-	store.op = (Eventd__V1__StoreOp)op;
-	if (path)
-		store.path = (char *)(uintptr_t)path;
 	request.verb_case = EVENTD__V1__REQUEST__VERB_STORE;
-	request.store = &store;
+	request.store = store;
 	r = evd__request_for(
 		c, &request, EVENTD__V1__RESPONSE__RESULT_STORE, &response);
 	if (r)
@@ -44,4 +41,30 @@ evd_store(struct evd *c, enum evd_store_op op, const char *path,
 	report_get(report, response->pb->store);
 	evd__response_free(response);
 	return 0;
+}
+
+int
+evd_store(struct evd *c, enum evd_store_op op, const char *path,
+	struct evd_store_report *report)
+{
+	Eventd__V1__Store store = EVENTD__V1__STORE__INIT;
+
+	EVD_CHECK(c);
+	store.op = (Eventd__V1__StoreOp)op;
+	if (path)
+		store.path = (char *)(uintptr_t)path;
+	return ask(c, &store, report);
+}
+
+int
+evd_store_salvage(struct evd *c, const char *from, const char *to,
+	struct evd_store_report *report)
+{
+	Eventd__V1__Store store = EVENTD__V1__STORE__INIT;
+
+	EVD_CHECK(c);
+	store.op = EVENTD__V1__STORE_OP__STORE_SALVAGE;
+	store.path = (char *)(uintptr_t)from;
+	store.to = (char *)(uintptr_t)to;
+	return ask(c, &store, report);
 }

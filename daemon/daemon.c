@@ -177,12 +177,12 @@ daemon_describe(void *daemon, struct sched *sched,
 }
 
 static void
-daemon_store(void *daemon, struct sched *sched, int op, const char *path,
+daemon_store(void *daemon, struct sched *sched, const struct store_ask *what,
 	store_done_fn done, void *arg)
 {
 	struct daemon *d = daemon;
 
-	durable_ask(&d->durable, sched, op, path, done, arg);
+	durable_ask(&d->durable, sched, what, done, arg);
 }
 
 static const struct daemon_ops daemon_ops = {

@@ -7,6 +7,7 @@
 /* What EX_* of sysexits.h stands for here; see EXIT STATUS in eventd(8). */
 enum {
 	DAEMON_EXIT_USAGE = 64,
+	DAEMON_EXIT_DATA = 65, /* --salvage: not all of it could be read */
 	DAEMON_EXIT_INTERNAL = 70,
 	DAEMON_EXIT_OS = 71,
 	DAEMON_EXIT_SOCKET = 73,

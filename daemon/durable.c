@@ -11,10 +11,8 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "census.h"
-#include "eventd/status.h"
 #include "kernel/history.h"
 #include "net/standing.h"
-#include "verb/verb.h"
 
 enum {
 	BARRIERS = 4, /* what comes back may lead to more, but not often */
@@ -300,9 +298,8 @@ durable_close(struct durable *d)
 	d->kernel->store = NULL;
 }
 
-/* It was damaged when it was opened; @text is told what became of that. */
-static bool
-was_set_aside(struct durable *d, char *text, size_t size)
+bool
+durable_was_set_aside(struct durable *d, char *text, size_t size)
 {
 	bool set_aside;
 
@@ -320,121 +317,6 @@ durable_is_degraded(struct durable *d)
 	const struct store *store = d->kernel->store;
 	char text[1];
 
-	return was_set_aside(d, text, sizeof(text)) ||
+	return durable_was_set_aside(d, text, sizeof(text)) ||
 	       (store && (store->broken || atomic_load(&store->n_damaged)));
-}
-
-/* ---- asking -------------------------------------------------------------- */
-
-struct ask {
-	struct store_job job;
-	struct durable *durable;
-	store_done_fn done;
-	void *arg;
-	int op;
-	uint64_t checked, damaged;
-	char path[];
-};
-
-static void
-report_make(struct durable *d, struct store_report *r)
-{
-	const struct store *store = d->kernel->store;
-	struct lmdb_stats stats = {.size = 0};
-
-	*r = (struct store_report){.state = "off"};
-	if (d->kernel->without_store)
-		snprintf(r->text, sizeof(r->text), "--no-store");
-	if (!store)
-		return;
-	if (store->broken) {
-		r->state = "broken";
-		reopen_text(&d->reopen, r->text, sizeof(r->text));
-		return;
-	}
-	lmdb_stats(d->lmdb, &stats);
-	r->state = "ok";
-	r->size = stats.size;
-	r->mailboxes = stats.boxes;
-	r->events = stats.events;
-	r->commits = stats.commits;
-	r->failed = stats.failed;
-	r->last_ns = stats.last_ns;
-	r->max_ns = stats.max_ns;
-	r->damaged = atomic_load(&store->n_damaged);
-	if (stats.last_error)
-		snprintf(r->text, sizeof(r->text), "the last write failed: %s",
-			strerror(stats.last_error));
-	else if (!was_set_aside(d, r->text, sizeof(r->text)) && r->damaged)
-		snprintf(r->text, sizeof(r->text),
-			"%" PRIu64 " events could not be read", r->damaged);
-	if (r->text[0])
-		r->state = "degraded";
-}
-
-static int
-ask_run(struct store *store, struct store_job *job)
-{
-	struct ask *ask = container_of(job, struct ask, job);
-
-	if (ask->op == EVENTD__V1__STORE_OP__STORE_BACKUP)
-		return lmdb_backup(store, ask->path);
-	return lmdb_check(store, &ask->checked, &ask->damaged);
-}
-
-static void
-ask_done(struct sched *s, struct store_job *job)
-{
-	struct ask *ask = container_of(job, struct ask, job);
-	struct store_report r;
-	char text[256];
-
-	(void)s;
-	report_make(ask->durable, &r);
-	r.checked = ask->checked;
-	if (ask->op == EVENTD__V1__STORE_OP__STORE_CHECK)
-		r.damaged = ask->damaged;
-	snprintf(text, sizeof(text), "%.200s%s%s", ask->path,
-		ask->path[0] ? ": " : "", strerror(-job->status));
-	ask->done(ask->arg, job->status ? EVD_STATUS_IO : EVD_STATUS_OK, text,
-		&r);
-	free(ask);
-}
-
-void
-durable_ask(struct durable *d, struct sched *sched, int op, const char *path,
-	store_done_fn done, void *arg)
-{
-	struct store_report r;
-	struct ask *ask;
-
-	report_make(d, &r);
-	if (op == EVENTD__V1__STORE_OP__STORE_STATS) {
-		done(arg, EVD_STATUS_OK, NULL, &r);
-		return;
-	}
-	if (!d->lmdb) {
-		done(arg, EVD_STATUS_UNSUPPORTED, "there is no store in use",
-			NULL);
-		return;
-	}
-	if (op == EVENTD__V1__STORE_OP__STORE_BACKUP && path[0] != '/') {
-		done(arg, EVD_STATUS_INVALID, "the copy needs an absolute path",
-			NULL);
-		return;
-	}
-	ask = calloc(1, sizeof(*ask) + strlen(path) + 1);
-	if (!ask) {
-		done(arg, EVD_STATUS_NO_MEMORY, "out of memory", NULL);
-		return;
-	}
-	ask->job = (struct store_job){
-		.sched = sched, .run = ask_run, .done = ask_done};
-	ask->durable = d;
-	ask->done = done;
-	ask->arg = arg;
-	ask->op = op;
-	strcpy(ask->path, path);
-	lmdb_store(d->lmdb)->ops->submit(
-		lmdb_store(d->lmdb), &ask->job, &ask->job);
 }

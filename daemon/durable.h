@@ -44,7 +44,10 @@ void durable_begin(struct durable *d, struct loop *loops, unsigned n_loops);
 void durable_finish(struct durable *d, void (*done)(void *arg), void *arg);
 void durable_close(struct durable *d);
 /* The daemon's store operation, see verb/daemon_ops.h. */
-void durable_ask(struct durable *d, struct sched *sched, int op,
-	const char *path, store_done_fn done, void *arg);
+void durable_ask(struct durable *d, struct sched *sched,
+	const struct store_ask *what, store_done_fn done, void *arg);
+/* It was damaged when it was opened; @text is told what became of that. Any
+ * thread. */
+bool durable_was_set_aside(struct durable *d, char *text, size_t size);
 /* Something of it is damaged or cannot be used. */
 bool durable_is_degraded(struct durable *d);

@@ -2,6 +2,7 @@
  * a supervisor, or a shell, sees to that. */
 #include <fcntl.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "config_value.h"
 #include "daemon.h"
 #include "eventd/version.h"
+#include "store/salvage.h"
 
 static const char help[] =
 	"usage: eventd [OPTION...]\n"
@@ -24,13 +26,21 @@ static const char help[] =
 	"  -n, --loops N          threads that run sessions, or auto\n"
 	"  -l, --log-level LEVEL  error, warning, info or debug\n"
 	"      --no-store         durable mailboxes are not, for this run\n"
+	"      --salvage FILE TO  read what is left of a damaged store FILE\n"
+	"                         to the new file TO, and end\n"
 	"      --foreground       stay in the foreground, as it always does\n"
 	"  -V, --version          print the version\n"
 	"  -h, --help             print this\n"
 	"\n"
 	"See eventd(8), eventd.conf(5) and eventd.session(5).\n";
 
-enum { OPT_CHECK = 256, OPT_USER, OPT_FOREGROUND, OPT_NO_STORE };
+enum {
+	OPT_CHECK = 256,
+	OPT_USER,
+	OPT_FOREGROUND,
+	OPT_NO_STORE,
+	OPT_SALVAGE,
+};
 
 static const struct option options[] = {
 	{"config", required_argument, NULL, 'c'},
@@ -41,6 +51,7 @@ static const struct option options[] = {
 	{"log-level", required_argument, NULL, 'l'},
 	{"foreground", no_argument, NULL, OPT_FOREGROUND},
 	{"no-store", no_argument, NULL, OPT_NO_STORE},
+	{"salvage", required_argument, NULL, OPT_SALVAGE},
 	{"version", no_argument, NULL, 'V'},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -49,7 +60,8 @@ static const struct option options[] = {
 struct arguments {
 	struct config_source source;
 	bool check;
-	int exit; /* -1: go on */
+	const char *salvage; /* from there */
+	int exit;            /* -1: go on */
 };
 
 static int
@@ -108,6 +120,9 @@ argument_take(struct arguments *a, int option)
 	case OPT_NO_STORE:
 		a->source.no_store = true;
 		return -1;
+	case OPT_SALVAGE:
+		a->salvage = optarg;
+		return -1;
 	case OPT_FOREGROUND:
 		return -1;
 	case 'V':
@@ -117,6 +132,22 @@ argument_take(struct arguments *a, int option)
 	default:
 		return usage(NULL);
 	}
+}
+
+static int
+salvage(const char *from, const char *to)
+{
+	struct salvage s;
+
+	if (store_salvage(from, to, &s)) {
+		fprintf(stderr, "eventd: %s: %s\n", from, s.text);
+		return DAEMON_EXIT_OS;
+	}
+	printf("%s: %" PRIu64 " events in %" PRIu64 " mailboxes, %" PRIu64
+	       " of them damaged; %" PRIu64 " lost%s\n",
+		to, s.events, s.mailboxes, s.damaged, s.lost,
+		s.counts_known ? "" : ", perhaps more");
+	return s.lost || s.damaged || !s.counts_known ? DAEMON_EXIT_DATA : 0;
 }
 
 static int
@@ -130,6 +161,10 @@ arguments_read(struct arguments *a, int argc, char **argv)
 		if (r >= 0)
 			return r;
 	}
+	if (a->salvage && optind + 1 == argc)
+		return salvage(a->salvage, argv[optind]);
+	if (a->salvage)
+		return usage("--salvage needs a file, and where to");
 	if (optind < argc) {
 		fprintf(stderr, "eventd: there is no argument '%s'\n",
 			argv[optind]);

@@ -75,7 +75,7 @@ action(enum complete complete)
 	case COMPLETE_POLICY:
 		return "(show explain)";
 	case COMPLETE_STORE:
-		return "(stats check backup)";
+		return "(stats check backup compact salvage)";
 	case COMPLETE_SESSION:
 		return "(executor)";
 	case COMPLETE_FILE:

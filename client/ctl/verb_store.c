@@ -47,40 +47,121 @@ print_text(FILE *out, const struct evd_store_report *r, bool checked)
 		fprintf(out, "  Damaged: %" PRIu64 " events\n", r->damaged);
 }
 
+/* Of a new file; JSON has what is in it beside what is not. */
 static int
-ask(struct ctl *ctl, enum evd_store_op op, const char *path)
+tell_salvage(struct ctl *ctl, const struct evd_store_report *r)
 {
-	struct evd_store_report report;
-	int r = evd_store(ctl->evd, op, path, &report);
+	struct json *j = &ctl->json;
 
-	if (r)
-		return ctl_fail_evd(ctl);
-	if (op == EVD_STORE_BACKUP)
-		return 0;
-	if (ctl->as_json)
-		print_json(&ctl->json, &report, op == EVD_STORE_CHECK);
-	else
-		print_text(ctl->out, &report, op == EVD_STORE_CHECK);
-	if (op == EVD_STORE_CHECK && report.damaged)
+	if (ctl->as_json) {
+		json_object(j, NULL);
+		json_uint(j, "mailboxes", r->mailboxes);
+		json_uint(j, "events", r->events);
+		json_uint(j, "damaged", r->damaged);
+		json_uint(j, "lost", r->lost);
+		json_bool(j, "lost_unknown", r->lost_unknown);
+		json_object_end(j);
+		json_line_end(j);
+	} else {
+		fprintf(ctl->out,
+			"  Salvaged: %" PRIu64 " events in %" PRIu64
+			" mailboxes, %" PRIu64 " of them damaged\n"
+			"      Lost: %" PRIu64 " events%s\n",
+			r->events, r->mailboxes, r->damaged, r->lost,
+			r->lost_unknown ? ", perhaps more" : "");
+	}
+	if (r->lost || r->lost_unknown || r->damaged)
 		return ctl_fail(ctl, EVD_STATUS_BAD_DATA,
-			"%" PRIu64 " events are damaged", report.damaged);
+			"not all of it could be read");
 	return 0;
+}
+
+static int
+tell_compact(struct ctl *ctl, const struct evd_store_report *r)
+{
+	struct json *j = &ctl->json;
+
+	if (!ctl->as_json) {
+		fprintf(ctl->out,
+			"  Size: %" PRIu64 " bytes, %" PRIu64
+			" less than before\n",
+			r->size, r->freed);
+		return 0;
+	}
+	json_object(j, NULL);
+	json_uint(j, "size", r->size);
+	json_uint(j, "freed", r->freed);
+	json_object_end(j);
+	json_line_end(j);
+	return 0;
+}
+
+static int
+tell_check(struct ctl *ctl, const struct evd_store_report *r)
+{
+	if (r->damaged)
+		return ctl_fail(ctl, EVD_STATUS_BAD_DATA,
+			"%" PRIu64 " events are damaged", r->damaged);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	enum evd_store_op op;
+	int words; /* behind it */
+} ops[] = {
+	{"stats", EVD_STORE_STATS, 0},
+	{"check", EVD_STORE_CHECK, 0},
+	{"backup", EVD_STORE_BACKUP, 1},
+	{"compact", EVD_STORE_COMPACT, 0},
+	{"salvage", EVD_STORE_SALVAGE, 2},
+};
+enum { OPS = sizeof(ops) / sizeof(ops[0]) };
+
+static int
+tell(struct ctl *ctl, enum evd_store_op op, const struct evd_store_report *r)
+{
+	bool checked = op == EVD_STORE_CHECK;
+
+	switch (op) {
+	case EVD_STORE_BACKUP:
+		return 0;
+	case EVD_STORE_COMPACT:
+		return tell_compact(ctl, r);
+	case EVD_STORE_SALVAGE:
+		return tell_salvage(ctl, r);
+	case EVD_STORE_STATS:
+	case EVD_STORE_CHECK:
+		break;
+	}
+	if (ctl->as_json)
+		print_json(&ctl->json, r, checked);
+	else
+		print_text(ctl->out, r, checked);
+	return checked ? tell_check(ctl, r) : 0;
 }
 
 int
 verb_store(struct ctl *ctl)
 {
-	static const char *const names[] = {"stats", "check", "backup"};
 	const char *name = ctl_word(ctl, 0), *path = ctl_word(ctl, 1);
-	int op = 0, r;
+	const char *to = ctl_word(ctl, 2);
+	struct evd_store_report report;
+	int i = 0, r;
 
-	while (op < 3 && strcmp(names[op], name) != 0)
-		op++;
-	if (op == 3)
-		return ctl_usage(
-			ctl, "'%s' is not stats, check or backup", name);
-	if ((op == EVD_STORE_BACKUP) != (path != NULL))
-		return ctl_usage(ctl, "backup, and no other, takes a path");
+	while (i < OPS && strcmp(ops[i].name, name) != 0)
+		i++;
+	if (i == OPS)
+		return ctl_usage(ctl,
+			"'%s' is not stats, check, backup, compact or salvage",
+			name);
+	if ((path != NULL) + (to != NULL) != ops[i].words)
+		return ctl_usage(ctl,
+			"backup takes a path, salvage two, the others none");
 	r = ctl_connect(ctl);
-	return r ? r : ask(ctl, (enum evd_store_op)op, path);
+	if (r)
+		return r;
+	r = to ? evd_store_salvage(ctl->evd, path, to, &report)
+	       : evd_store(ctl->evd, ops[i].op, path, &report);
+	return r ? ctl_fail_evd(ctl) : tell(ctl, ops[i].op, &report);
 }

@@ -391,17 +391,21 @@ const struct verb verbs[] = {
 	},
 	{
 		"store",
-		"stats|check|backup [PATH]",
+		"stats|check|backup|compact|salvage [PATH [TO]]",
 		"look at what is kept on disk",
 		"stats        how it stands\n"
 		"check        read all of it; exit 65 if an event is damaged\n"
 		"backup PATH  copy it, while it is in use, to a new file;\n"
 		"             PATH is absolute, the daemon's user writes it\n"
+		"compact      give back what is free in the file\n"
+		"salvage PATH TO  read what is left of a damaged file that\n"
+		"             was set aside, to a new one; exit 65 if any is\n"
+		"             lost. Without a daemon: eventd --salvage\n"
 		"\n"
-		"Durable posts wait while check and backup run.\n",
+		"Durable posts wait while check, backup and compact run.\n",
 		{OPT_END},
 		1,
-		2,
+		3,
 		{COMPLETE_STORE, COMPLETE_FILE},
 		verb_store,
 	},
@@ -479,7 +483,7 @@ complete_words(enum complete how)
 	case COMPLETE_POLICY:
 		return "show explain";
 	case COMPLETE_STORE:
-		return "stats check backup";
+		return "stats check backup compact salvage";
 	case COMPLETE_SESSION:
 		return "executor";
 	case COMPLETE_NOTHING:

@@ -530,6 +530,7 @@ lmdb_open(struct lmdb **out, const struct lmdb_config *config,
 	wal_init(&l->wal);
 	l->fresh = &l->sets[0];
 	l->frozen = &l->sets[1];
+	snprintf(l->path, sizeof(l->path), "%s", config->path);
 	rows_init(l->fresh);
 	rows_init(l->frozen);
 	r = lmdb_file_open(&l->file, &l->wal, config, found);

@@ -60,6 +60,8 @@ void lmdb_stats(struct lmdb *l, struct lmdb_stats *out);
  * are, of which so many are damaged. */
 int lmdb_backup(struct store *store, const char *path);
 int lmdb_check(struct store *store, uint64_t *events, uint64_t *damaged);
+/* Give what is free in its file back: *@freed bytes. */
+int lmdb_compact(struct store *store, uint64_t *freed);
 
 /* Note that a run without the store took place, if there is one at @path. */
 void lmdb_ran_without(const char *path);

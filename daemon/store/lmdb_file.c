@@ -23,7 +23,6 @@
 #include "base/log.h"
 
 enum {
-	FORMAT = 2, /* 1: without a log beside it */
 	MAP_STEP = 16 << 20,
 	KEEP = 1 << 20, /* of room, for what erases */
 	WAL_SHARE =
@@ -159,6 +158,61 @@ tables_open(struct lmdb_file *f, MDB_txn *txn)
 	return r;
 }
 
+/* LMDB maps its file of locks, and a page of it for which the disk has no room
+ * would kill the daemon: it is there before. */
+static int
+reserve_locks(const char *name)
+{
+	int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600), r;
+
+	if (fd < 0)
+		return errno;
+	r = FAULT(lmdb_locks) ? ENOSPC : posix_fallocate(fd, 0, LOCKS_SIZE);
+	close(fd);
+	return r;
+}
+
+static int
+copy_open(struct lmdb_file *f, const char *path)
+{
+	char locks[PATH_MAX];
+	MDB_txn *txn;
+	int r;
+
+	snprintf(locks, sizeof(locks), "%.4000s-lock", path);
+	r = reserve_locks(locks);
+	if (!r)
+		r = env_open(&f->env, path, f->map_size, MDB_NOSUBDIR);
+	if (!r)
+		r = mdb_txn_begin(f->env, NULL, 0, &txn);
+	if (r)
+		return r;
+	r = tables_open(f, txn);
+	if (!r)
+		return mdb_txn_commit(txn);
+	mdb_txn_abort(txn);
+	return r;
+}
+
+int
+lmdb_file_open_copy(struct lmdb_file *f, const char *path, uint64_t room)
+{
+	struct stat st;
+	int r = 0;
+
+	*f = (struct lmdb_file){.lock_fd = -1};
+	f->data_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (f->data_fd < 0 || fstat(f->data_fd, &st) < 0)
+		r = errno;
+	if (!r) {
+		f->map_size = round_up((uint64_t)st.st_size + room, MAP_STEP);
+		r = copy_open(f, path);
+	}
+	if (r)
+		lmdb_file_close(f);
+	return lmdb_error(r);
+}
+
 int
 lmdb_number_get(
 	struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t *out)
@@ -191,15 +245,15 @@ look_at_format(struct lmdb_file *f, MDB_txn *txn, struct lmdb_found *found)
 
 	if (!r)
 		r = lmdb_number_get(f, txn, format_key, &format);
-	if (!r && format > FORMAT) {
+	if (!r && format > LMDB_FORMAT) {
 		snprintf(found->text, sizeof(found->text),
 			"it has format %" PRIu64
 			", this eventd knows up to %d: a later one wrote it",
-			format, FORMAT);
+			format, LMDB_FORMAT);
 		return MDB_VERSION_MISMATCH;
 	}
-	if (!r && format != FORMAT)
-		r = lmdb_number_put(f, txn, format_key, FORMAT);
+	if (!r && format != LMDB_FORMAT)
+		r = lmdb_number_put(f, txn, format_key, LMDB_FORMAT);
 	if (!r)
 		r = lmdb_number_get(f, txn, run_key, &f->run);
 	return r;
@@ -417,23 +471,6 @@ size_of_file(const char *path)
 	return stat(name, &st) < 0 ? 0 : (uint64_t)st.st_size;
 }
 
-/* LMDB maps its file of locks, and a page of it for which the disk has no room
- * would kill the daemon: it is there before. */
-static int
-reserve_locks(const char *path)
-{
-	char name[PATH_MAX];
-	int fd, r;
-
-	path_in(name, path, "lock.mdb");
-	fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	r = FAULT(lmdb_locks) ? ENOSPC : posix_fallocate(fd, 0, LOCKS_SIZE);
-	close(fd);
-	return -r;
-}
-
 /* With an empty file LMDB begins anew. */
 static int
 open_checked(struct lmdb_file *f, struct wal *wal,
@@ -454,7 +491,8 @@ open_checked(struct lmdb_file *f, struct wal *wal,
 			return r;
 		f->file_size = 0;
 	}
-	r = reserve_locks(config->path);
+	path_in(name, config->path, "lock.mdb");
+	r = lmdb_error(reserve_locks(name));
 	if (r)
 		return r;
 	r = lmdb_error(env_open(&f->env, config->path, f->map_size, 0));
@@ -531,6 +569,7 @@ lmdb_file_open(struct lmdb_file *f, struct wal *wal,
 	if (!r)
 		r = take_lock(f, config->path);
 	if (!r) {
+		lmdb_compact_forget(config->path);
 		share_room(f, config->path);
 		r = open_checked(f, wal, config, found);
 	}

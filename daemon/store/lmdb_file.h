@@ -12,6 +12,8 @@ struct lmdb_applied {
 	uint64_t no, mark;
 };
 
+enum { LMDB_FORMAT = 2 }; /* 1: without a log beside it */
+
 /* Rows of STORE_META. */
 #define LMDB_APPLIED "log"
 #define LMDB_RUN "run"
@@ -35,6 +37,11 @@ struct lmdb_file {
 int lmdb_file_open(struct lmdb_file *f, struct wal *wal,
 	const struct lmdb_config *config, struct lmdb_found *found);
 void lmdb_file_close(struct lmdb_file *f);
+/* Only LMDB's file, at @path, made if need be, with its tables, and a map with
+ * @room more: 0 or negative errno. */
+int lmdb_file_open_copy(struct lmdb_file *f, const char *path, uint64_t room);
+/* What a compaction has left that was cut short in the directory @path. */
+void lmdb_compact_forget(const char *path);
 /* Before a transaction: what adds must not take all the room there is, or that
  * could never be made more again. */
 int lmdb_file_limit(struct lmdb_file *f, bool freeing);

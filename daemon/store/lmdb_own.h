@@ -2,6 +2,7 @@
 /* For the files of store/: the store itself. The store's thread owns it, and
  * lends what is said so to the one that makes checkpoints. Whoever reads holds
  * file.view_lock, and so does who changes what is read: fresh and frozen. */
+#include <limits.h>
 #include <pthread.h>
 
 #include "store/lmdb_file.h"
@@ -39,6 +40,7 @@ struct reader {
 
 struct lmdb {
 	struct store store;
+	char path[PATH_MAX]; /* its directory */
 	struct lmdb_file file;
 	struct wal wal;
 	struct rows sets[2]; /* these two: */

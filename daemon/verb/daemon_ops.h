@@ -36,19 +36,25 @@ struct store_report {
 	char text[256];    /* why not ok */
 	uint64_t size, mailboxes, events, commits, failed, last_ns, max_ns;
 	uint64_t damaged, checked;
+	uint64_t freed, lost;
+	bool lost_unknown;
+};
+/* What is wanted of the store; borrowed. */
+struct store_ask {
+	int op; /* of the wire */
+	const char *path, *to;
 };
 typedef void (*store_done_fn)(
 	void *arg, int status, const char *text, const struct store_report *r);
 
 struct daemon_ops {
 	/**
-	 * store - tell of the store, check it, or copy it
-	 * @op:   of the wire
-	 * @path: of a copy
+	 * store - tell of the store, check it, copy it, make it smaller, or
+	 *         read what is left of a damaged one
 	 * @done: called once, on the caller's thread, maybe at once
 	 */
-	void (*store)(void *daemon, struct sched *sched, int op,
-		const char *path, store_done_fn done, void *arg);
+	void (*store)(void *daemon, struct sched *sched,
+		const struct store_ask *what, store_done_fn done, void *arg);
 	/**
 	 * describe - read what a session needs and check it
 	 * @sched: of the caller; its thread

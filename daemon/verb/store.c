@@ -1,5 +1,5 @@
-/* The verb store: how it stands, whether it is sound, a copy of it. The last
- * two are for managers. */
+/* The verb store: how it stands, whether it is sound, a copy of it, and so on.
+ * All but the first are for managers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,6 +30,9 @@ store_done(
 	report.max_ns = r->max_ns;
 	report.damaged = r->damaged;
 	report.checked = r->checked;
+	report.freed = r->freed;
+	report.lost = r->lost;
+	report.lost_unknown = r->lost_unknown;
 	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_STORE;
 	g->response.store = &report;
 	gather_answer(g);
@@ -39,6 +42,8 @@ void
 verb_store(struct peer *p, const Eventd__V1__Request *r)
 {
 	const struct peer_shared *shared = p->shared;
+	struct store_ask ask = {
+		(int)r->store->op, r->store->path, r->store->to};
 	struct gather *g;
 
 	if (r->store->op != EVENTD__V1__STORE_OP__STORE_STATS &&
@@ -51,6 +56,6 @@ verb_store(struct peer *p, const Eventd__V1__Request *r)
 	}
 	g = gather_new(p, r->id);
 	if (g)
-		shared->daemon->store(shared->daemon_data, g->home,
-			(int)r->store->op, r->store->path, store_done, g);
+		shared->daemon->store(
+			shared->daemon_data, g->home, &ask, store_done, g);
 }

@@ -162,8 +162,10 @@ EVD_API int evd_extend(
 
 enum evd_store_op {
 	EVD_STORE_STATS = 0,
-	EVD_STORE_CHECK = 1,  /* read all; durable posts wait meanwhile */
-	EVD_STORE_BACKUP = 2, /* copy all to a new file, likewise */
+	EVD_STORE_CHECK = 1,     /* read all; durable posts wait meanwhile */
+	EVD_STORE_BACKUP = 2,    /* copy all to a new file, likewise */
+	EVD_STORE_COMPACT = 250, /* give free space back, likewise */
+	EVD_STORE_SALVAGE = 251, /* evd_store_salvage() */
 };
 
 struct evd_store_report {
@@ -178,18 +180,34 @@ struct evd_store_report {
 	uint64_t max_ns;
 	uint64_t damaged; /* events that could not be read */
 	uint64_t checked; /* EVD_STORE_CHECK: events looked at */
+	uint64_t freed;   /* EVD_STORE_COMPACT: bytes */
+	/* evd_store_salvage(): events that were counted and are lost; whether
+	 * there may be more of them; what is in the new file is in events,
+	 * mailboxes and damaged. */
+	uint64_t lost;
+	int lost_unknown;
 };
 
 /**
- * evd_store() - tell of the daemon's store, check it, or copy it
+ * evd_store() - tell of the daemon's store, check it, copy it, make it smaller
  * @path:   EVD_STORE_BACKUP: an absolute path where the daemon may make a file
  *          that is not there yet; else NULL
  * @report: set on success
  *
- * Return: 0, or -EACCES (check and backup are for those who may manage), -EIO,
- * -EOPNOTSUPP (there is no store), -EINVAL, and the errors of requests.
+ * Return: 0, or -EACCES (all but EVD_STORE_STATS is for those who may manage),
+ * -EIO, -EOPNOTSUPP (there is no store), -EINVAL, and the errors of requests.
  */
 EVD_API int evd_store(struct evd *c, enum evd_store_op op, const char *path,
+	struct evd_store_report *report);
+/**
+ * evd_store_salvage() - read what can be read of a damaged store
+ * @from:   absolute, a file that was set aside; it stays as it is
+ * @to:     absolute, a file that is not there yet; the daemon makes it
+ * @report: set on success
+ *
+ * Return: as evd_store(); -EIO if nothing can be read.
+ */
+EVD_API int evd_store_salvage(struct evd *c, const char *from, const char *to,
 	struct evd_store_report *report);
 
 #ifdef __cplusplus
