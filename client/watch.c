@@ -511,7 +511,7 @@ evd_will(struct evd *c, const char *alias, const char *event, const void *data,
 {
 	Eventd__V1__Request request;
 	Eventd__V1__Will pb;
-	struct will will = {NULL};
+	struct will will = {0};
 	int r = 0;
 
 	EVD_CHECK(c);

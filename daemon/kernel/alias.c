@@ -349,7 +349,7 @@ int
 alias_take(struct aliases *t, const char *name, size_t size, uint64_t session,
 	struct alias **out)
 {
-	struct alias_after after = {NULL};
+	struct alias_after after = {0};
 
 	return alias_take_after(t, name, size, session, out, &after);
 }
@@ -390,7 +390,7 @@ alias_drop_after(struct aliases *t, struct alias *a, uint64_t session,
 int
 alias_drop(struct aliases *t, struct alias *a, uint64_t session)
 {
-	struct alias_after after = {NULL};
+	struct alias_after after = {0};
 
 	return alias_drop_after(t, a, session, &after);
 }

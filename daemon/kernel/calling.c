@@ -201,9 +201,8 @@ sched_cancel_arrived(struct sched *s, struct msg *m)
 	msg_free(&s->pool, m);
 }
 
-/* Tell @callee that nobody waits for the answer to @call. */
-static void
-cancel_at(struct sched *s, uint64_t call, uint64_t callee)
+void
+sched_cancel_at(struct sched *s, uint64_t call, uint64_t callee)
 {
 	struct session *t = session_find(s->kernel, callee);
 	struct msg *m = t ? call_note(s, MSG_CANCEL, call, callee) : NULL;
@@ -249,7 +248,7 @@ session_cancel_call(struct session *s, uint64_t id)
 		return SESSION_E_NO_CALL;
 	to = call->to;
 	session_end_call(s, call);
-	cancel_at(sched, id, to);
+	sched_cancel_at(sched, id, to);
 	return 0;
 }
 
@@ -262,7 +261,7 @@ session_cancel_token(struct session *s, uint64_t token)
 
 	if (!call || !call->to)
 		return SESSION_E_NO_CALL;
-	cancel_at(sched, call->id, call->to);
+	sched_cancel_at(sched, call->id, call->to);
 	return sched_reply(
 		sched, call->id, EVD_STATUS_CANCELLED, text, sizeof(text) - 1);
 }
@@ -275,7 +274,7 @@ sched_moved_arrived(struct sched *s, struct msg *m)
 	if (call)
 		call->to = m->to;
 	else
-		cancel_at(s, msg_call(m), m->to);
+		sched_cancel_at(s, msg_call(m), m->to);
 	msg_free(&s->pool, m);
 }
 

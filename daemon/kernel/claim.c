@@ -210,7 +210,7 @@ chain_remove(struct session *s, const struct alias *a)
 int
 claim_release(struct session *s, struct alias *a)
 {
-	struct alias_after after = {NULL};
+	struct alias_after after = {0};
 	struct aliases *t = aliases_of(s);
 	int r = alias_drop_after(t, a, s->id, &after);
 
@@ -395,7 +395,7 @@ wait_in_line(struct session *s, const struct claim_init *init)
 {
 	struct claim *claim = ties_get(s) ? claim_new(s, init) : NULL;
 	struct nudge *nudge = NULL;
-	struct alias_after after = {NULL};
+	struct alias_after after = {0};
 	int r = claim ? 0 : err_raise(-ENOMEM);
 
 	if (claim && claim->replace) {
@@ -460,7 +460,7 @@ static int
 take_now(struct session *s, const struct claim_init *init)
 {
 	struct aliases *t = aliases_of(s);
-	struct alias_after after = {NULL};
+	struct alias_after after = {0};
 	struct alias *a;
 	int r = alias_take_after(t, init->name, init->size, s->id, &a, &after);
 

@@ -134,6 +134,13 @@ told_status(const struct msg *m, enum msg_end end, int status)
 		       : status;
 }
 
+/* Whose it is will have another answer its call. */
+static bool
+is_given_back(const struct msg *m, int told)
+{
+	return (m->flags & MSG_LENT) && told == EVD_STATUS_UNAVAILABLE;
+}
+
 void
 msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	int status, const char *text)
@@ -142,10 +149,13 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 	struct dead *dead = NULL;
 	int told = told_status(m, end, status);
 
-	if (m->flags & MSG_MANY) { /* one of many copies of an event */
+	if (m->flags & (MSG_MANY | MSG_LENT)) { /* others have it */
 		reason = DEAD_NONE;
 		if (end == MSG_END_DEAD)
-			end = MSG_END_DROPPED;
+			end = m->flags & MSG_LENT ? MSG_END_CANCELLED
+						  : MSG_END_DROPPED;
+		else if (end == MSG_END_REFUSED && (m->flags & MSG_LENT))
+			told = EVD_STATUS_UNAVAILABLE;
 	}
 
 	/* Counted first: whoever is told may stop the owner. */
@@ -164,7 +174,7 @@ msg_end(struct sched *s, struct session *owner, struct msg *m, enum msg_end end,
 			&(struct history_end){end, status, text, NULL});
 	if (m->flags & MSG_EXTRA)
 		journal_ended(s, m, told);
-	if (msg_call(m) && !(m->flags & MSG_REPLIED))
+	if (msg_call(m) && !(m->flags & MSG_REPLIED) && !is_given_back(m, told))
 		sched_reply(s, msg_call(m), status, text,
 			text ? (uint32_t)strlen(text) : 0);
 	if (m->flags & MSG_ACK)

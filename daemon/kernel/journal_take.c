@@ -31,7 +31,7 @@ journal_wants(const struct session *t, const struct msg *m)
 		return true;
 	if (j->partial)
 		return msg_level(m) == MSG_LEVEL_DURABLE;
-	return !msg_call(m);
+	return !msg_call(m) && !(m->flags & MSG_LENT);
 }
 
 static bool

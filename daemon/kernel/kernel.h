@@ -13,6 +13,7 @@
 #include "kernel/msg.h"
 #include "kernel/users.h"
 
+struct crowd_ops;
 struct executor;
 struct sched;
 struct session;
@@ -67,6 +68,7 @@ struct kernel {
 	uint64_t profile_ticks, profile_ns; /* at the same time */
 	struct zones zones;                 /* of calendars */
 	_Atomic(struct store *) store;      /* durable things; or NULL */
+	const struct crowd_ops *crowds;     /* see crowd.h; or NULL */
 	bool without_store; /* what is durable is not, for this run */
 	/* Mailboxes of which not all that a start needs has been read. */
 	_Atomic uint32_t n_unready;

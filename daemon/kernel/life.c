@@ -13,6 +13,7 @@
 #include "kernel/aside.h"
 #include "kernel/away.h"
 #include "kernel/claim.h"
+#include "kernel/crowd.h"
 #include "kernel/gate.h"
 #include "kernel/history.h"
 #include "kernel/idle.h"
@@ -413,6 +414,8 @@ drop_state(struct session *s, bool crashed)
 
 	if (undone)
 		state_rollback(s);
+	if (s->lent) /* before what it has begun with, which is older */
+		crowds_give_back(s);
 	if (s->begun) {
 		s->begun = false;
 		s->ops->stop(s, crashed);
@@ -432,6 +435,8 @@ drop_state(struct session *s, bool crashed)
 	s->run = SESSION_IDLE;
 	delays_cancel_owned(sched, s, false);
 	mailbox_unstash(&s->box); /* it does not remember what for */
+	if (s->lent)
+		crowds_give_back(s);
 	if (m) {
 		s->leased--;
 		sched->counters.leased--;
@@ -467,8 +472,7 @@ drop_mailbox(struct session *s)
 	while ((m = mailbox_pop(&s->box))) {
 		sched->queued--;
 		if (!journal_keep(sched, s, m))
-			msg_end(sched, s, m, MSG_END_DEAD, EVD_STATUS_DIED,
-				NULL);
+			msg_end(sched, s, m, MSG_END_DEAD, life_gone(m), NULL);
 	}
 	state_rollback(s);
 	journal_close(s);

@@ -28,6 +28,12 @@ void life_set_reason(struct session *s, char *reason);
 void life_finish(struct session *s);
 /* How an event ends that has crashed it. */
 void life_end_event(struct session *s, struct msg *m);
+/* How an event ends whose session went before it was handled. */
+static inline int
+life_gone(const struct msg *m)
+{
+	return m->flags & MSG_LENT ? EVD_STATUS_UNAVAILABLE : EVD_STATUS_DIED;
+}
 /* Why it crashed, for those who wait for what it was handling; or NULL. */
 static inline const char *
 life_crash_text(const struct session *s)

@@ -19,7 +19,8 @@ life_put_back(struct session *s, struct msg *m, bool crashed)
 	uint32_t most = s->spec ? s->spec->max_attempts : 0;
 
 	s->before &= (uint8_t)~BEFORE_RETRIES;
-	if (most < 2 || (crashed && m->attempt + 1u >= most))
+	if (most < 2 || (crashed && m->attempt + 1u >= most) ||
+		(m->flags & MSG_LENT)) /* that is its owner's to say */
 		return false;
 	if (crashed)
 		m->attempt++;
@@ -73,5 +74,5 @@ life_drop(struct session *s, struct msg *m, bool crashed)
 	if (crashed)
 		life_end_event(s, m);
 	else
-		msg_end(home_of(s), s, m, MSG_END_DEAD, EVD_STATUS_DIED, NULL);
+		msg_end(home_of(s), s, m, MSG_END_DEAD, life_gone(m), NULL);
 }

@@ -252,11 +252,22 @@ refer(struct msg_pool *p, struct msg_body *body, bool plain, bool extra)
 	return m;
 }
 
-struct msg *
-msg_refer(struct msg_pool *p, const struct msg *m, struct msg_body *body,
-	bool plain)
+static void
+copy_life(struct msg *copy, const struct msg *m)
 {
-	bool extra = m->flags & MSG_EXTRA;
+	const struct msg_extra *extra = msg_extra(m);
+
+	if (!extra)
+		return;
+	msg_extra_at(copy)->ttl_ns = extra->ttl_ns;
+	msg_extra_at(copy)->expires_ns = extra->expires_ns;
+}
+
+/* As @m, but for what its extra says. */
+static struct msg *
+refer_to(struct msg_pool *p, const struct msg *m, struct msg_body *body,
+	bool plain, bool extra)
+{
 	struct msg *copy = refer(p, body, plain, extra);
 
 	if (!copy)
@@ -266,10 +277,24 @@ msg_refer(struct msg_pool *p, const struct msg *m, struct msg_body *body,
 	copy->from = m->from;
 	copy->size = m->size;
 	copy->headers_size = m->headers_size;
-	if (extra) {
-		msg_extra_at(copy)->ttl_ns = msg_extra_at(m)->ttl_ns;
-		msg_extra_at(copy)->expires_ns = msg_extra_at(m)->expires_ns;
-	}
+	copy_life(copy, m);
+	return copy;
+}
+
+struct msg *
+msg_refer(struct msg_pool *p, const struct msg *m, struct msg_body *body,
+	bool plain)
+{
+	return refer_to(p, m, body, plain, m->flags & MSG_EXTRA);
+}
+
+struct msg *
+msg_refer_from(struct msg_pool *p, const struct msg *m, struct msg_body *body)
+{
+	struct msg *copy = refer_to(p, m, body, false, true);
+
+	if (copy)
+		msg_extra_at(copy)->sender = msg_sender(m);
 	return copy;
 }
 
@@ -390,5 +415,31 @@ msg_clone(struct msg_pool *p, const struct msg *m)
 	copy->flags |= m->flags & MSG_URGENT;
 	if (m->flags & MSG_EXTRA)
 		copy_extra(copy, m);
+	return copy;
+}
+
+struct msg *
+msg_lend(struct msg_pool *p, const struct msg *m, uint64_t owner, uint64_t seq)
+{
+	struct msg *copy = copy_new(p, m, true);
+	struct msg_wide *wide;
+
+	if (!copy)
+		return NULL;
+	copy->id = m->id;
+	copy->from = owner;
+	copy->handler = m->handler;
+	copy->attempt = m->attempt;
+	copy->flags |= (uint16_t)((m->flags & MSG_URGENT) | MSG_LENT | MSG_ACK |
+				  MSG_MAY_PARK);
+	wide = msg_wide(copy);
+	wide->seq = seq;
+	wide->level = MSG_LEVEL_HANDLED;
+	wide->call = msg_call(m);
+	wide->deadline_ns = msg_deadline_ns(m);
+	wide->late_ns = msg_late_ns(m);
+	wide->due_ns = msg_due_ns(m);
+	copy_life(copy, m);
+	msg_extra_at(copy)->sender = msg_sender(m);
 	return copy;
 }

@@ -47,6 +47,7 @@ enum msg_flag {
 	MSG_WIDE = 128,        /* has a struct msg_wide */
 	MSG_SHARED = 256,      /* refers to a struct msg_body */
 	MSG_MANY = 512,        /* ... as many copies of one event do */
+	MSG_LENT = 1024,       /* whose it is is told how it ends; crowd.h */
 	MSG_CHARGED = 1 << 14, /* to msg_wide.user */
 };
 
@@ -188,6 +189,7 @@ struct msg_extra {
 	uint64_t expires_ns; /* it ends then, monotonic; 0: never */
 	uint64_t key_home;   /* session that has noted the key */
 	uint64_t re;         /* it is the answer to this call of the receiver */
+	uint64_t sender;     /* who posted it, if `from` is who is told; or 0 */
 	struct batch *batch; /* of the journal that has it; NULL: none */
 	uint64_t taken_ns;   /* given to who handles it, monotonic, if it has */
 	struct delay_stored *fired; /* on its way there from this timer */
@@ -602,11 +604,23 @@ msg_extra(const struct msg *m)
 {
 	return m->flags & MSG_EXTRA ? msg_extra_at(m) : NULL;
 }
+/* Who posted @m, for its handler. */
+static inline uint64_t
+msg_sender(const struct msg *m)
+{
+	const struct msg_extra *extra = msg_extra(m);
+
+	return extra && extra->sender ? extra->sender : m->from;
+}
 /* Live for @ttl_ns from @now_ns; 0: no end. It has an extra. */
 void msg_live(struct msg *m, uint64_t now_ns, uint64_t ttl_ns);
 /* A MSG_EVENT with the same name, payload, headers, sender, receiver, handler,
  * priority and time to live; all else (ack, call, id, flags ...) is zero. */
 struct msg *msg_clone(struct msg_pool *p, const struct msg *m);
+/* The same of an event that stays @owner's, who is told, by @seq, when the copy
+ * is handled, or how else it ended. It may park. */
+struct msg *msg_lend(
+	struct msg_pool *p, const struct msg *m, uint64_t owner, uint64_t seq);
 /* A copy of @m, in its place, that has an extra; @m has none. */
 struct msg *msg_with_extra(struct msg_pool *p, const struct msg *m);
 /* ---- bytes that are stored once ------------------------------------------ */
@@ -670,6 +684,9 @@ msg_body_unref(struct msg_body *body)
  * @m, without its key, that refers to @body. NULL: out of memory. */
 struct msg *msg_refer(struct msg_pool *p, const struct msg *m,
 	struct msg_body *body, bool plain);
+/* The same with an extra, that remembers who posted @m. */
+struct msg *msg_refer_from(
+	struct msg_pool *p, const struct msg *m, struct msg_body *body);
 /* The same as msg_refer(), plain, to @to, for what has no extra and is not
  * urgent: for the hot path. The reference is the caller's, who gives it away
  * on success. */

@@ -182,8 +182,10 @@ note_gap(struct sched *s, struct session *t, uint64_t id)
 void
 queue_gap_fill(struct session *s, struct msg *m)
 {
-	struct mailbox_gap *gap = &s->box.rare->gap;
+	struct mailbox_gap *gap = s->box.rare ? &s->box.rare->gap : NULL;
 
+	if (!gap || !gap->n)
+		return; /* it tells of another mailbox */
 	notice_widen(m, gap->from, gap->to, gap->n);
 	gap->n = 0;
 }

@@ -176,7 +176,7 @@ deliver_to_full(struct sched *s, struct session *t, struct msg *m)
 		take_in(s, t, m);
 		return 0;
 	}
-	if (t->box_bits & BOX_CHOOSY)
+	if ((t->box_bits & BOX_CHOOSY) && !(m->flags & MSG_LENT))
 		return queue_overflow(s, t, m);
 	return mailbox_push(&t->box, m) ? SCHED_E_FULL : 0;
 }

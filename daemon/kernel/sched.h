@@ -193,6 +193,9 @@ enum msg_end {
 };
 void msg_end(struct sched *s, struct session *owner, struct msg *m,
 	enum msg_end end, int status, const char *text);
+/* session_done() of one that ends so, if @status is not 0. */
+void session_done_as(struct session *s, struct msg *m, enum msg_end end,
+	int status, const char *text);
 
 /* Run task->run() on the thread of @target. The task is the caller's until
  * then and the function's from then on. Any scheduler's thread. */
@@ -260,6 +263,8 @@ void sched_settle_level(struct sched *s, struct msg *m, enum msg_level level);
 void sched_settled_arrived(struct sched *s, struct msg *note);
 /* A text for people on how an event ended. */
 const char *sched_end_text(int status);
+/* Tell @callee that nobody waits for the answer to @call. */
+void sched_cancel_at(struct sched *s, uint64_t call, uint64_t callee);
 /* What session_cancel_call() and session_forward() tell; consumes @m. */
 void sched_cancel_arrived(struct sched *s, struct msg *m);
 void sched_moved_arrived(struct sched *s, struct msg *m);

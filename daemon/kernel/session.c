@@ -38,7 +38,7 @@ home_of(const struct session *s)
 int
 session_add_alias(struct session *s, const char *name, size_t size)
 {
-	struct alias_after after = {NULL};
+	struct alias_after after = {0};
 	struct alias *alias;
 	int r = alias_take_after(&home_of(s)->kernel->aliases, name, size,
 		s->id, &alias, &after);
@@ -516,6 +516,13 @@ session_run(struct sched *sched, struct session *s)
 void
 session_done(struct session *s, struct msg *m, int status)
 {
+	session_done_as(s, m, MSG_END_DEAD, status, NULL);
+}
+
+void
+session_done_as(struct session *s, struct msg *m, enum msg_end end, int status,
+	const char *text)
+{
 	struct sched *sched = home_of(s);
 
 	s->leased--;
@@ -529,7 +536,7 @@ session_done(struct session *s, struct msg *m, int status)
 		sched_enqueue(sched, s);
 	}
 	if (status)
-		msg_end(sched, s, m, MSG_END_DEAD, status, NULL);
+		msg_end(sched, s, m, end, status, text);
 	else
 		sched_handled(sched, s, m);
 }

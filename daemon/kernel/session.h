@@ -223,6 +223,7 @@ struct session {
 	bool begun : 1;    /* STARTING: start() has been called */
 	bool stopping : 1; /* it will not be started again */
 	bool gated : 1;    /* it has a gate: it has not settled yet */
+	bool lent : 1;     /* its mailbox may hold events of others: crowd.h */
 	uint8_t why : 4;   /* enum tie_end_why: if it is stopped */
 	uint8_t exit : 4;  /* enum session_exit, of the last end */
 	/* What seldom changes and is looked at for each event, in one word. */

@@ -1,4 +1,5 @@
 #include "kernel/supervise.h"
+#include "kernel/crowd.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -84,6 +85,7 @@ stay_failed(struct session *s, const char *reason)
 
 	session_enter(s, SESSION_FAILED);
 	session_refuse_parked(s, EVD_STATUS_FAILED);
+	crowds_give_back(s);
 	log_err("session.failed",
 		"session=\"%s\" failures=%" PRIu32 " reason=\"%s\"",
 		session_name(s), health ? health->in_window : 0, reason);
@@ -170,6 +172,7 @@ supervise_halt(struct session *s, const char *text)
 	life_set_reason(s, strdup(text));
 	session_enter(s, SESSION_FAILED);
 	session_refuse_parked(s, EVD_STATUS_FAILED);
+	crowds_give_back(s);
 }
 
 /* Only falls of the group itself make its own pauses longer. */

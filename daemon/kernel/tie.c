@@ -11,6 +11,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/claim.h"
+#include "kernel/crowd.h"
 #include "kernel/names.h"
 #include "kernel/notice.h"
 #include "kernel/sched.h"
@@ -394,6 +395,7 @@ ties_end(struct session *s, enum tie_end_why why, const char *text)
 		return;
 	claims_end(s);
 	names_end(s);
+	crowds_end(s);
 	s->ties = NULL; /* nothing below finds its way back to it */
 	story = t->n_ends ? story_new(s, why, text) : NULL;
 	while (!list_is_empty(&t->ends)) {

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/fault.h"
 #include "kernel/claim.h"
+#include "kernel/crowd.h"
 #include "kernel/names.h"
 #include "kernel/sched.h"
 #include "kernel/tie.h"
@@ -33,6 +34,7 @@ ties_get(struct session *s)
 	list_init(&t->ends);
 	list_init(&t->claims);
 	list_init(&t->names);
+	list_init(&t->crowds);
 	s->ties = t;
 	return t;
 }
@@ -207,6 +209,6 @@ ties_memory(const struct session *s)
 	if (!t)
 		return 0;
 	return sizeof(*t) + t->n_places * sizeof(*t->places) +
-	       claims_memory(s) + tie_memory(s) +
+	       claims_memory(s) + crowds_memory(s) + tie_memory(s) +
 	       (list_is_empty(&t->names) ? 0 : names_memory(s));
 }

@@ -36,6 +36,7 @@ struct ties {
 	struct list ends;   /* struct tie_end */
 	struct list claims; /* struct claim */
 	struct list names;  /* struct names_watch */
+	struct list crowds; /* struct crowd_tie */
 	struct tie_place *places;
 	uint32_t n_places, free; /* place + 1 */
 	uint32_t n;              /* asked for by this session */
@@ -45,6 +46,7 @@ struct ties {
 	uint32_t n_watchers; /* that others have of it */
 	uint32_t n_links;    /* whoever asked */
 	uint32_t n_claims;   /* places in line */
+	uint32_t n_crowds;   /* that it has joined, or asked to */
 	uint32_t n_told;     /* `_name` that it has not taken yet */
 	bool trap;
 };

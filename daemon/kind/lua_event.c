@@ -109,7 +109,7 @@ event_index(lua_State *L)
 	else if (strcmp(key, "id") == 0)
 		push_nonzero(L, m->id);
 	else if (strcmp(key, "from") == 0)
-		push_nonzero(L, m->from);
+		push_nonzero(L, msg_sender(m));
 	else if (strcmp(key, "is_call") == 0)
 		lua_pushboolean(L, ls->is_call);
 	else if (strcmp(key, "late") == 0)

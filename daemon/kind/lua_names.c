@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernel/claim.h"
+#include "kernel/crowd.h"
 #include "kernel/names.h"
 #include "kernel/sched.h"
 #include "kernel/ties.h"
@@ -23,13 +24,49 @@ lua_check_if_taken(lua_State *L, int options)
 	return mode;
 }
 
-/* eventd.bind(alias [, {if_taken = , allow_replace = }]): true, or "queued" if
- * `_alias` will tell. */
+/* The field `mode`, and of one that others have as well what belongs to it. */
+static void
+check_mode(lua_State *L, struct crowd_wish *wish)
+{
+	static const char *const words[] = {
+		"exclusive", "shared", "fanout", NULL};
+	lua_Integer window;
+
+	if (lua_getfield(L, 2, "mode") != LUA_TNIL)
+		wish->mode = (uint32_t)luaL_checkoption(L, -1, NULL, words);
+	if (lua_getfield(L, 2, "window") != LUA_TNIL) {
+		window = luaL_checkinteger(L, -1);
+		luaL_argcheck(L, window >= 1 && window <= CROWD_WINDOW_MAX, 2,
+			"window is 1 to 65535");
+		wish->window = (uint32_t)window;
+	}
+	lua_pop(L, 2);
+}
+
+static int
+join(lua_State *L, const struct crowd_wish *wish)
+{
+	char text[512];
+	int r = crowd_join(
+		lua_session_of(L)->session, wish, text, sizeof(text));
+
+	if (r == CROWD_E_QUEUED)
+		lua_pushliteral(L, "queued");
+	else if (r)
+		return lua_push_failure(L, r, text);
+	else
+		lua_pushboolean(L, 1);
+	return 1;
+}
+
+/* eventd.bind(alias [, {if_taken = , allow_replace = , mode = , window = }]):
+ * true, or "queued" if `_alias` will tell. */
 static int
 api_bind(lua_State *L)
 {
 	struct session *s = lua_session_of(L)->session;
 	struct claim_init init = {.mode = CLAIM_REFUSE};
+	struct crowd_wish wish = {.mode = BIND_EXCLUSIVE};
 	char text[512];
 	int r;
 
@@ -40,6 +77,14 @@ api_bind(lua_State *L)
 		init.mode = lua_check_if_taken(L, 2);
 		lua_getfield(L, 2, "allow_replace");
 		init.allow_replace = lua_toboolean(L, -1);
+		check_mode(L, &wish);
+	}
+	wish.alias = init.name;
+	wish.size = init.size;
+	if (wish.mode != BIND_EXCLUSIVE) {
+		luaL_argcheck(L, init.mode == CLAIM_REFUSE, 2,
+			"if_taken is for mode exclusive: in others all join");
+		return join(L, &wish);
 	}
 	r = claim_make(s, &init);
 	if (r == CLAIM_E_QUEUED)
@@ -52,16 +97,18 @@ api_bind(lua_State *L)
 	return 1;
 }
 
-/* eventd.unbind(alias): did it hold it, or stand in line for it? */
+/* eventd.unbind(alias): did it hold it, share it, or stand in line for it? */
 static int
 api_unbind(lua_State *L)
 {
+	struct session *s = lua_session_of(L)->session;
 	const char *name;
 	size_t size;
 
 	luaL_checktype(L, 1, LUA_TSTRING);
 	name = lua_tolstring(L, 1, &size);
-	lua_pushboolean(L, !claim_drop(lua_session_of(L)->session, name, size));
+	lua_pushboolean(
+		L, !claim_drop(s, name, size) || crowd_leave(s, name, size));
 	return 1;
 }
 

@@ -365,7 +365,7 @@ lua_matches(const struct await *a, const struct msg *m)
 {
 	const struct lua_await *la = container_of(a, struct lua_await, await);
 
-	return (!la->from || la->from == m->from) &&
+	return (!la->from || la->from == msg_sender(m)) &&
 	       la->size == m->event_size &&
 	       memcmp(la->event, m->event, la->size) == 0;
 }
@@ -408,7 +408,7 @@ push_event(lua_State *L, struct msg *m)
 	lua_setfield(L, -2, "event");
 	lua_pushinteger(L, (lua_Integer)m->id);
 	lua_setfield(L, -2, "id");
-	lua_pushinteger(L, (lua_Integer)m->from);
+	lua_pushinteger(L, (lua_Integer)msg_sender(m));
 	lua_setfield(L, -2, "from");
 	push_call(L, m);
 	return 2;

@@ -17,7 +17,7 @@ put_event(struct manage *m, const struct msg *e)
 
 	manage_put(out, m->left - 1);
 	manage_put(out, e->id);
-	manage_put(out, e->from);
+	manage_put(out, msg_sender(e));
 	manage_put(out, e->size);
 	manage_put(out, e->attempt);
 	manage_put(out, msg_call(e) != 0);

@@ -288,7 +288,7 @@ run_closely(struct session *s, struct msg *m)
 		.size = m->size,
 		.event = m->event,
 		.id = m->id,
-		.from = m->from,
+		.from = msg_sender(m),
 		.call = msg_call(m),
 		.late_ns = msg_late_ns(m),
 		.urgent = m->flags & MSG_URGENT ? 1 : 0,

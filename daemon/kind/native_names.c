@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "kernel/claim.h"
+#include "kernel/crowd.h"
 #include "kernel/names.h"
 #include "kernel/sched.h"
 #include "kernel/ties.h"
@@ -30,6 +33,31 @@ native_claim_mode(unsigned flags)
 	return flags & EVD_BIND_QUEUE ? CLAIM_QUEUE : CLAIM_REFUSE;
 }
 
+/* The rest of @flags is for aliases that one has alone. */
+static int
+join(struct evd_ctx *ctx, const char *alias, unsigned flags)
+{
+	const unsigned modes = EVD_BIND_AS_SHARED | EVD_BIND_AS_FANOUT;
+	struct crowd_wish wish = {
+		.alias = alias,
+		.size = strlen(alias),
+		.mode = flags & EVD_BIND_AS_SHARED ? BIND_SHARED : BIND_FANOUT,
+		.window = flags >> 16,
+	};
+	char text[256];
+	int r;
+
+	if ((flags & modes) == modes || (flags & 0xffff & ~modes))
+		return -EINVAL;
+	r = crowd_join(native_of(ctx)->session, &wish, text, sizeof(text));
+	if (r == CROWD_E_QUEUED)
+		return 1;
+	if (r)
+		log_debug(
+			"crowd.refused", "alias=%s reason=\"%s\"", alias, text);
+	return r ? -status_errno(r) : 0;
+}
+
 int
 native_bind(struct evd_ctx *ctx, const char *alias, unsigned flags)
 {
@@ -39,15 +67,23 @@ native_bind(struct evd_ctx *ctx, const char *alias, unsigned flags)
 		.mode = native_claim_mode(flags),
 		.allow_replace = flags & EVD_BIND_ALLOW_REPLACE,
 	};
-	int r = claim_make(native_of(ctx)->session, &init);
+	int r;
+
+	if (flags & (EVD_BIND_AS_SHARED | EVD_BIND_AS_FANOUT))
+		return join(ctx, alias, flags);
+	r = claim_make(native_of(ctx)->session, &init);
 	return r == CLAIM_E_QUEUED ? 1 : errno_of(r);
 }
 
 int
 native_unbind(struct evd_ctx *ctx, const char *alias)
 {
-	return errno_of(
-		claim_drop(native_of(ctx)->session, alias, strlen(alias)));
+	struct session *s = native_of(ctx)->session;
+	int r = claim_drop(s, alias, strlen(alias));
+
+	if (r && crowd_leave(s, alias, strlen(alias)))
+		r = 0;
+	return errno_of(r);
 }
 
 int

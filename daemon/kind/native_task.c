@@ -105,7 +105,7 @@ plain_main(struct coro *co, void *arg)
 		.size = m->size,
 		.event = m->event,
 		.id = m->id,
-		.from = m->from,
+		.from = msg_sender(m),
 	};
 	struct native_task task;
 	struct native *n = begin(&task, co, job);

@@ -361,7 +361,7 @@ fill_event(const struct msg *m, struct evd_message *out)
 		.size = m->size,
 		.event = m->event,
 		.id = m->id,
-		.from = m->from,
+		.from = msg_sender(m),
 		.call = msg_call(m),
 		.late_ns = msg_late_ns(m),
 		.urgent = m->flags & MSG_URGENT ? 1 : 0,
@@ -380,7 +380,7 @@ native_matches(const struct await *a, const struct msg *m)
 
 	if (w->event && strcmp(w->event, m->event) != 0)
 		return false;
-	if (w->from && w->from != m->from)
+	if (w->from && w->from != msg_sender(m))
 		return false;
 	if (!w->matches)
 		return true;

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "frame.h"
 #include "kernel/claim.h"
+#include "kernel/crowd.h"
 #include "kernel/notice.h"
 #include "net/binding.h"
 #include "net/landing.h"
@@ -57,6 +58,7 @@ net_init(struct net *net, struct loop *l, struct server *server)
 		return err_raise(r);
 	net->hello_timer.data = net;
 	l->net = net;
+	l->sched.kernel->crowds = &mailslot_crowds;
 	return 0;
 }
 

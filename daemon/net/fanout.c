@@ -10,6 +10,7 @@
  * The thread of the mailslot's home; subscribers may live on other loops. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "envelope.h"
@@ -19,8 +20,6 @@
 
 enum {
 	FANOUT_AHEAD = 64,
-	PLACE_BITS = 16, /* of consumer.seq */
-	PLACE_MASK = (1 << PLACE_BITS) - 1,
 	N_PLACES_MIN = 8,
 };
 
@@ -55,12 +54,12 @@ fanout_add(struct mailslot *slot, struct consumer *c)
 {
 	uint32_t i = 0;
 
-	/* As many are taken as there are consumers. */
-	if (slot->n_consumers == slot->n_places && places_grow(slot))
+	if (slot->n_placed == slot->n_places && places_grow(slot))
 		return EVD_STATUS_NO_MEMORY;
 	while (slot->places[i])
 		i++;
 	slot->places[i] = c;
+	slot->n_placed++;
 	c->seq = ++slot->last_seq << PLACE_BITS | i;
 	return EVD_STATUS_OK;
 }
@@ -77,6 +76,7 @@ void
 fanout_remove(struct mailslot *slot, struct consumer *c)
 {
 	slot->places[c->seq & PLACE_MASK] = NULL;
+	slot->n_placed--;
 	if (c->unsettled >= FANOUT_AHEAD)
 		unblock(slot);
 }
@@ -134,7 +134,10 @@ post_copy(struct mailslot *slot, struct consumer *c, const struct msg *m,
 {
 	struct session *t = slot->session, *to;
 	struct sched *s = home_of(t);
-	struct msg *copy = msg_refer(&s->pool, m, body, !c->is.blocks);
+	struct msg *copy =
+		c->is.hosted && c->is.blocks
+			? msg_refer_from(&s->pool, m, body)
+			: msg_refer(&s->pool, m, body, !c->is.blocks);
 	int r;
 
 	if (!copy)
@@ -187,8 +190,10 @@ pass_gap(struct mailslot *slot, const struct msg *m)
 
 	LIST_FOREACH (node, &slot->consumers) {
 		struct consumer *c = container_of(node, struct consumer, link);
-		struct msg *copy = msg_clone(&s->pool, m);
+		struct msg *copy = c->is.hosted ? NULL : msg_clone(&s->pool, m);
 
+		if (c->is.hosted)
+			member_tell_gap(s, c, m);
 		if (!copy)
 			continue; /* out of memory: its ids tell, too */
 		copy->to = c->is.conn;
@@ -209,12 +214,45 @@ refuse_call(struct session *t, struct msg *m)
 	m->flags |= MSG_REPLIED;
 }
 
+/* What hosted sessions want, for whom no delivery is to be encoded: made for
+ * the first of them. */
+static struct msg_body *
+plain_body_of(const struct msg *m, struct msg_body **plain)
+{
+	uint8_t *end;
+
+	if (*plain)
+		return *plain;
+	*plain = msg_body_new(m, m->size + 1 + m->headers_size);
+	if (!*plain)
+		return NULL;
+	if (m->size)
+		memcpy((*plain)->bytes, msg_payload(m), m->size);
+	end = (*plain)->bytes + m->size;
+	*end++ = 0;
+	if (m->headers_size)
+		memcpy(end, msg_headers(m), m->headers_size);
+	(*plain)->headers = end;
+	return *plain;
+}
+
+/* The same for one of those, as if it were not plain: there are few. */
+static int
+give_hosted(struct mailslot *slot, struct consumer *c, const struct msg *m,
+	struct msg_body **plain)
+{
+	struct msg_body *body =
+		msg_region(m) ? msg_body(m) : plain_body_of(m, plain);
+
+	return body ? post_copy(slot, c, m, body) : EVD_STATUS_NO_MEMORY;
+}
+
 enum session_result
 fanout_run(struct session *t, struct msg *m)
 {
 	struct mailslot *slot = t->state;
 	uint32_t n_refs = slot->n_consumers;
-	struct msg_body *body;
+	struct msg_body *body, *plain = NULL;
 
 	if (m->event == notice_gap) {
 		pass_gap(slot, m);
@@ -238,9 +276,11 @@ fanout_run(struct session *t, struct msg *m)
 	LIST_FOREACH (node, &slot->consumers) {
 		struct consumer *c = container_of(node, struct consumer, link);
 
-		if (give(slot, c, m, body, &n_refs))
+		if (c->is.hosted ? give_hosted(slot, c, m, &plain)
+				 : give(slot, c, m, body, &n_refs))
 			mailslot_dismiss(slot, c, EVD_STATUS_NO_MEMORY);
 	}
+	msg_body_unref(plain);
 	msg_body_unref_many(body, n_refs + 1);
 	return SESSION_DONE;
 }

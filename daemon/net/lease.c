@@ -149,7 +149,7 @@ lease_is_last(const struct session *s, const struct msg *m)
 void
 lease_return(struct lease *l, struct session *s, bool died)
 {
-	struct msg_queue poison = {NULL};
+	struct msg_queue poison = {0};
 	struct msg *m;
 
 	for (uint64_t n = l->delivered; n > l->settled; n--) {

@@ -28,7 +28,8 @@ consumer_free(struct sched *s, struct consumer *c)
 {
 	if (!c)
 		return NULL;
-	msg_free(&s->pool, c->farewell);
+	if (c->farewell)
+		msg_free(&s->pool, c->farewell);
 	if (c->welcome)
 		msg_free(&s->pool, c->welcome);
 	lease_deinit(&c->lease);
@@ -47,6 +48,8 @@ consumer_new(struct sched *s, const struct consumer_init *init)
 	c->is = *init;
 	c->lease.max_events = init->max_events;
 	c->lease.max_size = init->max_size;
+	if (init->hosted)
+		return c; /* which is told in another way */
 	c->farewell = msg_new(&s->pool,
 		&(struct msg_init){.event = "", .event_static = true});
 	if (!c->farewell)
@@ -110,6 +113,10 @@ consumer_dismiss(
 	struct sched *s = home_of(slot->session);
 	struct msg *farewell = TAKE(c->farewell);
 
+	if (c->is.hosted) {
+		member_out(slot, c, status);
+		return;
+	}
 	consumer_remove(slot, c, false);
 	consumer_free(s, c);
 	msg_wide(farewell)->status = (uint32_t)status;
@@ -157,10 +164,13 @@ deliver_copy(struct sched *s, const struct consumer *c, const struct msg *m)
 }
 
 static bool
-deliver(struct sched *s, const struct consumer *c, const struct msg *m)
+deliver(struct mailslot *slot, struct consumer *c, const struct msg *m)
 {
+	struct sched *s = home_of(slot->session);
 	struct session *conn = session_find(s->kernel, c->is.conn);
 
+	if (c->is.hosted)
+		return member_lend(slot, c, m);
 	if (!conn)
 		return false; /* that it has gone is on its way to here */
 	if (home_of(conn) != s)
@@ -213,7 +223,7 @@ hand_out(struct mailslot *slot, const struct msg *m)
 	while ((c = consumer_for(slot, m))) {
 		bool reserved = lease_reserve(&c->lease);
 
-		if (reserved && deliver(s, c, m))
+		if (reserved && deliver(slot, c, m))
 			break;
 		c->passed = slot->runs;
 		if (!reserved) /* out of memory: nobody else wakes it */
@@ -240,7 +250,8 @@ mailslot_run(struct session *t, struct msg *m)
 		return SESSION_HELD;
 	if (m->event == notice_gap)
 		return SESSION_DONE;
-	msg_uncall(m); /* whoever has the delivery answers it */
+	if (!c->is.hosted)
+		msg_uncall(m); /* whoever has the delivery answers it */
 	lease_add(&c->lease, m, mailslot_lease_ns(t));
 	if (m->flags & MSG_EXTRA)
 		mailslot_tell_history(t, m, &c->is, c->is.name);
@@ -264,6 +275,7 @@ mailslot_start(struct session *t)
 	slot->mode = t->spec ? (enum bind_mode)t->spec->mode : BIND_SHARED;
 	list_init(&slot->consumers);
 	list_init(&slot->waiting);
+	list_init(&slot->leaving);
 	t->state = slot;
 	return SESSION_DONE;
 }
@@ -280,8 +292,16 @@ static void
 mailslot_settled(struct session *t, uint64_t seq, uint32_t size, int status,
 	const char *text)
 {
-	(void)size, (void)status, (void)text;
-	fanout_settled(t, seq);
+	const struct mailslot *slot = t->state;
+	uint32_t place = seq & PLACE_MASK;
+	const struct consumer *c =
+		place < slot->n_places ? slot->places[place] : NULL;
+
+	(void)size;
+	if (c && c->is.mode == BIND_SHARED)
+		member_settled(t, seq, status, text);
+	else
+		fanout_settled(t, seq);
 }
 
 static void
@@ -294,6 +314,13 @@ mailslot_stop(struct session *t, bool crashed)
 		return; /* it could not start */
 	dismiss_all(slot, &slot->consumers, EVD_STATUS_DIED);
 	dismiss_all(slot, &slot->waiting, EVD_STATUS_DIED);
+	LIST_FOREACH (node, &slot->leaving) {
+		struct consumer *c = container_of(node, struct consumer, link);
+
+		list_remove(&c->link);
+		lease_return(&c->lease, t, false);
+		consumer_free(home_of(t), c);
+	}
 	mailslot_rests_end(slot, true);
 	free(slot->places);
 	free(slot);
@@ -361,8 +388,16 @@ mailslot_cancelled(struct session *t, uint64_t call)
 {
 	struct mailslot *slot = t->state;
 
-	LIST_FOREACH (node, &slot->consumers)
-		tell_cancelled(home_of(t),
+	LIST_FOREACH (node, &slot->consumers) {
+		struct consumer *c = container_of(node, struct consumer, link);
+
+		if (c->is.hosted)
+			member_cancel(home_of(t), c, call);
+		else
+			tell_cancelled(home_of(t), c, call);
+	}
+	LIST_FOREACH (node, &slot->leaving)
+		member_cancel(home_of(t),
 			container_of(node, struct consumer, link), call);
 	return false;
 }
@@ -551,7 +586,7 @@ mailslot_attach(struct session *t, const struct consumer_init *init, char *text,
 		r = join(t, text, size);
 	else if (c && mailslot_consumer(t))
 		r = contend(t, init, text, size);
-	if (c && !r && init->mode == BIND_FANOUT)
+	if (c && !r && (init->mode == BIND_FANOUT || init->hosted))
 		r = fanout_add(slot, c);
 	if (c && r == MAILSLOT_E_QUEUED && line_up(slot, c))
 		return r;
@@ -580,10 +615,23 @@ mailslot_detach(struct session *t, uint64_t conn, uint64_t token, bool died)
 
 	if (!c)
 		return;
-	consumer_remove(slot, c, died);
-	consumer_free(home_of(t), c);
+	if (c->is.hosted) {
+		member_out(slot, c, EVD_STATUS_OK);
+	} else {
+		consumer_remove(slot, c, died);
+		consumer_free(home_of(t), c);
+	}
 	consumer_next(slot);
-	if (slot->fleeting && !slot->n_consumers)
+	mailslot_left(t);
+}
+
+void
+mailslot_left(struct session *t)
+{
+	const struct mailslot *slot = t->state;
+
+	if (slot->fleeting && !slot->n_consumers &&
+		list_is_empty(&slot->leaving))
 		session_stop(t);
 	else
 		session_wake(t); /* others may take what it held */

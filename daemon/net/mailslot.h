@@ -58,6 +58,7 @@ struct consumer_init {
 	bool blocks;         /* ... its overflow may */
 	bool payload;        /* monitor: it may see what events carry */
 	bool durable;        /* the mailbox is to be so */
+	bool hosted;         /* no client: @conn is a session of the daemon */
 	/* Of a mailbox of its own, which this is no wish for: */
 	const char *overflow; /* NULL: it has none */
 	uint32_t box_events;
@@ -73,18 +74,24 @@ struct consumer {
 	struct msg *farewell; /* MAIL_UNBOUND, made beforehand: no failing */
 	struct msg *welcome;  /* MAIL_ATTACHED, of one that waits; as that */
 	uint64_t passed;      /* by this run of the mailslot: it had no room */
-	/* of a subscriber: */
+	/* of a subscriber, and of a hosted one: */
 	uint64_t seq;       /* of its copies; the low bits are its place */
 	uint32_t unsettled; /* of those, if it may block */
 };
 
-enum { MAILSLOT_CONSUMERS_MAX = 256, FANOUT_SUBSCRIBERS_MAX = 8192 };
+enum {
+	MAILSLOT_CONSUMERS_MAX = 256,
+	FANOUT_SUBSCRIBERS_MAX = 8192,
+	PLACE_BITS = 16, /* of consumer.seq */
+	PLACE_MASK = (1 << PLACE_BITS) - 1,
+};
 
 struct mailslot {
 	struct session *session;
 	struct list
 		consumers;   /* shared: the one that got the last at the end */
 	struct list waiting; /* exclusive: to be the next, in order */
+	struct list leaving; /* hosted: they get no more */
 	enum bind_mode mode;
 	uint32_t n_consumers;
 	uint64_t runs;           /* ever */
@@ -92,9 +99,9 @@ struct mailslot {
 	struct resting *resting; /* given back for a while, first due first */
 	uint64_t wake_ns; /* something ends then, monotonic; 0: nothing does */
 	uint64_t wake_call;
-	/* fanout: */
+	/* fanout, and hosted consumers: */
 	struct consumer **places; /* by consumer.seq; those free are NULL */
-	uint32_t n_places;
+	uint32_t n_places, n_placed;
 	uint32_t n_blocking; /* consumers that are behind, and block */
 	uint64_t last_seq;
 };
@@ -150,6 +157,8 @@ void mailslot_rest(struct session *t, struct msg *m, uint64_t due_ns);
 /* @m, with an extra, has been written to a client of @t called @name. */
 void mailslot_tell_history(struct session *t, const struct msg *m,
 	const struct consumer_init *who, const char *name);
+/* A consumer has gone, with all that it had. @t may end of it. */
+void mailslot_left(struct session *t);
 /* It did not ask for it: @c is told why. */
 void mailslot_dismiss(struct mailslot *slot, struct consumer *c, int status);
 
@@ -169,6 +178,27 @@ void mailslot_look_again(struct session *t);
 void mailslot_rests_end(struct mailslot *slot, bool all);
 /* When a lease that begins now ends; 0: never. */
 uint64_t mailslot_lease_ns(const struct session *t);
+/* @m, leased to nobody any more, comes again after RetryDelay=. */
+void mailslot_try_later(struct session *t, struct msg *m);
+
+/* ---- member.c ------------------------------------------------------------ */
+
+extern const struct crowd_ops mailslot_crowds;
+
+/* @c is a hosted session: lend @m to it. False: it takes nothing now. */
+bool member_lend(
+	struct mailslot *slot, struct consumer *c, const struct msg *m);
+/* What was lent by @seq has ended so; @t may end of it. */
+void member_settled(
+	struct session *t, uint64_t seq, int status, const char *text);
+/* It consumes no more; it stays in slot->leaving until what it has has ended.
+ * It is told, with @status, if that is not 0. */
+void member_out(struct mailslot *slot, struct consumer *c, int status);
+/* Its caller wants no answer: tell who has it, if that is @c. */
+void member_cancel(struct sched *s, const struct consumer *c, uint64_t call);
+/* Events were dropped before it could have them. */
+void member_tell_gap(
+	struct sched *s, const struct consumer *c, const struct msg *m);
 
 /* ---- fanout.c ------------------------------------------------------------ */
 
@@ -181,6 +211,6 @@ enum session_result fanout_run(struct session *t, struct msg *m);
 /* The copy @seq has been taken in by its subscriber's mailbox, or never will.
  */
 void fanout_settled(struct session *t, uint64_t seq);
-/* @c, of mode fanout, comes: 0 or EVD_STATUS_NO_MEMORY; and goes. */
+/* @c, of mode fanout or hosted, comes: 0 or EVD_STATUS_NO_MEMORY; and goes. */
 int fanout_add(struct mailslot *slot, struct consumer *c);
 void fanout_remove(struct mailslot *slot, struct consumer *c);

@@ -110,6 +110,12 @@ give_back(struct session *t, struct msg *m, uint64_t delay_ms)
 	session_wake(t);
 }
 
+void
+mailslot_try_later(struct session *t, struct msg *m)
+{
+	give_back(t, m, retry_ms(t, m));
+}
+
 /* The leases of @c that have ended; when the next does. */
 static uint64_t
 leases_end(struct session *t, struct consumer *c)
@@ -125,6 +131,18 @@ leases_end(struct session *t, struct consumer *c)
 		give_back(t, m, retry_ms(t, m));
 	}
 	return next;
+}
+
+static void
+leases_look(struct session *t, const struct list *consumers, uint64_t *next)
+{
+	LIST_FOREACH (node, consumers) {
+		uint64_t end = leases_end(
+			t, container_of(node, struct consumer, link));
+
+		if (end < *next)
+			*next = end;
+	}
 }
 
 /* What rests goes back, due or @all. */
@@ -150,13 +168,8 @@ mailslot_look_again(struct session *t)
 
 	slot->wake_ns = 0;
 	mailslot_rests_end(slot, false);
-	LIST_FOREACH (node, &slot->consumers) {
-		uint64_t end = leases_end(
-			t, container_of(node, struct consumer, link));
-
-		if (end < next)
-			next = end;
-	}
+	leases_look(t, &slot->consumers, &next);
+	leases_look(t, &slot->leaving, &next);
 	if (slot->resting && slot->resting->due_ns < next)
 		next = slot->resting->due_ns;
 	mailslot_wake_at(slot, next);

@@ -222,7 +222,7 @@ jobs_arrive(struct sched *s, struct sched_task *task)
 void
 lmdb_give_back(struct store_job *jobs)
 {
-	struct store_job *firsts[KERNEL_LOOPS_MAX] = {NULL};
+	struct store_job *firsts[KERNEL_LOOPS_MAX] = {0};
 	struct store_job *lasts[KERNEL_LOOPS_MAX] = {NULL}, *next;
 
 	for (; jobs; jobs = next) {

@@ -138,7 +138,7 @@ put_event(struct gather *g, const struct msg *m)
 	e->position = in->n_seen - 1;
 	e->id = m->id;
 	e->event = gather_string(g, m->event);
-	e->from = m->from;
+	e->from = msg_sender(m);
 	e->size = m->size;
 	e->call = msg_call(m) != 0;
 	e->attempt = m->attempt;

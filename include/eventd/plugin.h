@@ -219,7 +219,13 @@ enum evd_bind_flag {
 	EVD_BIND_QUEUE = 1,         /* if it is taken: stand in line */
 	EVD_BIND_REPLACE = 2,       /* if it is taken: make the holder go */
 	EVD_BIND_ALLOW_REPLACE = 4, /* let others do that to us */
+	/* Instead of having it alone; all who consume it do so alike: */
+	EVD_BIND_AS_SHARED = 8,  /* each event goes to one of us */
+	EVD_BIND_AS_FANOUT = 16, /* each event goes to all of us */
 };
+/* With EVD_BIND_AS_SHARED: so many events in hand at once, up to 65535; else
+ * 16. */
+#define EVD_BIND_WINDOW(n) ((unsigned)(n) << 16)
 
 /* Arguments of evd_ctx_spawn(): zero them, then set what matters. */
 enum evd_restart {
@@ -565,16 +571,16 @@ evd_ctx_unlink(struct evd_ctx *ctx, uint64_t session)
 	return EVD_HOST(ctx)->unlink(ctx, session);
 }
 
-/* Take one more alias. @flags: enum evd_bind_flag, or-ed. 0: it is ours; 1: the
- * event `_alias` will tell; also tells when it is lost. Or -EADDRINUSE,
- * -EINVAL, -EDQUOT (MaxWatches=), -ENOMEM. */
+/* Take one more alias, or a share of it. @flags: enum evd_bind_flag, or-ed. 0:
+ * it is ours; 1: the event `_alias` will tell; also tells when it is lost. Or
+ * -EADDRINUSE, -EINVAL, -EDQUOT (MaxWatches=), -ENOMEM. */
 static inline int
 evd_ctx_bind(struct evd_ctx *ctx, const char *alias, unsigned flags)
 {
 	return EVD_HOST(ctx)->bind(ctx, alias, flags);
 }
 
-/* Drop one, or leave the line for it. 0, or -ESRCH. */
+/* Drop one, or leave the line, or the others, for it. 0, or -ESRCH. */
 static inline int
 evd_ctx_unbind(struct evd_ctx *ctx, const char *alias)
 {
