@@ -105,13 +105,31 @@ run_flushes(struct loop *l)
 	}
 }
 
+/* A turn at @ns at the latest; false if that is not to be had. */
+static bool
+set_timer(struct loop *l, uint64_t ns)
+{
+	struct itimerspec spec = {
+		.it_value = {.tv_sec = (time_t)(ns / NS_PER_S),
+			.tv_nsec = (long)(ns % NS_PER_S)},
+	};
+
+	if (ns >= l->timer_ns)
+		return true;
+	if (timerfd_settime(l->on_timer.fd, TFD_TIMER_ABSTIME, &spec, NULL)) {
+		log_err("loop.timer", "errno=%d", errno);
+		return false;
+	}
+	l->timer_ns = ns;
+	return true;
+}
+
 /* Arm the timer for the scheduler's next, unless it is armed for as early:
  * firing early costs a turn, arming costs one for each call's deadline. What is
  * due by now gets its turn at once. */
 static void
 arm_timer(struct loop *l)
 {
-	struct itimerspec spec = {.it_interval = {0, 0}};
 	uint64_t next;
 
 	if (!sched_may_be_due(&l->sched, l->timer_ns))
@@ -119,16 +137,10 @@ arm_timer(struct loop *l)
 	next = sched_next_ns(&l->sched);
 	if (next >= l->timer_ns)
 		return;
-	if (next <= clock_now(l->sched.kernel->clock)) {
+	if (next <= clock_now(l->sched.kernel->clock))
 		l->busy = true;
-		return;
-	}
-	spec.it_value.tv_sec = (time_t)(next / NS_PER_S);
-	spec.it_value.tv_nsec = (long)(next % NS_PER_S);
-	if (timerfd_settime(l->on_timer.fd, TFD_TIMER_ABSTIME, &spec, NULL))
-		log_err("loop.timer", "errno=%d", errno);
 	else
-		l->timer_ns = next;
+		set_timer(l, next);
 }
 
 /* A turn follows, which fires what is due and arms the timer again; that the
@@ -156,11 +168,15 @@ loop_turn(struct loop *l)
 	l->shares = l->sched.n_away > 0 || l->busy_ns;
 }
 
-/* libuv has something to do: what is told by it itself, for a timer that is
- * due, a handle that closes, a descriptor that it is to wait for. */
+/* libuv has something to do, as it says itself: a timer that is due, a handle
+ * that closes, a descriptor that it is to wait for. Its clock has milliseconds:
+ * it is looked at once in each, or when the loop was about to sleep. */
 static void
 run_uv(struct loop *l)
 {
+	if (uv_now(&l->uv) == l->sched.now_ns / NS_PER_MS && !l->uv_waits)
+		return;
+	l->uv_waits = false;
 	uv_update_time(&l->uv); /* timers that start now count from here */
 	if (!uv_backend_timeout(&l->uv))
 		uv_run(&l->uv, UV_RUN_NOWAIT);
@@ -173,16 +189,23 @@ loop_on_uv(struct io_watch *w, uint32_t events)
 	uv_run(&container_of(w, struct loop, on_uv)->uv, UV_RUN_NOWAIT);
 }
 
-/* How long it may sleep, in ms. */
+/* How long it may sleep, in ms. For libuv's next timer the loop's is armed
+ * once: a time-out of each sleep would cost the arming of one each time. */
 static int
 sleep_ms(struct loop *l)
 {
 	int ms = uv_backend_timeout(&l->uv);
+	uint64_t due_ns;
 
-	if (ms <= 0)
+	if (ms <= 0) {
+		l->uv_waits = !ms;
 		return ms;
-	uv_update_time(&l->uv);
-	return uv_backend_timeout(&l->uv);
+	}
+	due_ns = (uv_now(&l->uv) + (uint64_t)ms) * NS_PER_MS;
+	if (due_ns > l->sched.now_ns && set_timer(l, due_ns))
+		return -1;
+	l->uv_waits = true;
+	return ms;
 }
 
 /* @n have come. */

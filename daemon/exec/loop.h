@@ -45,6 +45,7 @@ struct loop {
 	bool shares;       /* it lets go of the baton while it sleeps */
 	bool naps;         /* it does so now */
 	bool touched;      /* libuv's handles were changed meanwhile */
+	bool uv_waits;     /* libuv is to be looked at in the next turn */
 	struct baton baton;
 	uint64_t busy_ns; /* that it looks for work before it sleeps */
 	uint32_t n_vain;  /* times in a row that it did so in vain */
