@@ -3,37 +3,7 @@
 
 #include <string.h>
 
-#include "frame.h"
-#include "wire.h"
-
-enum field {
-	F_TO = 1,
-	F_ALIAS = 2,
-	F_EVENT = 3,
-	F_PAYLOAD = 4,
-	F_SEQ = 5,
-	F_CALL = 6,
-	F_RE = 7,
-	F_STATUS = 8,
-	F_ID = 9,
-	F_FROM = 10,
-	F_TIMEOUT_MS = 11,
-	F_LEVEL = 12,
-	F_FLAGS = 13,
-	F_ATTEMPT = 14,
-	F_HEADERS = 15,
-	F_LATE_NS = 16,
-	F_PRIORITY = 17,
-	F_TTL_MS = 18,
-	F_KEY = 19,
-	F_DEADLINE_MS = 20,
-	F_FORWARD = 21,
-	F_DUE_NS = 23,
-	F_LAST = F_DUE_NS,
-	F_MEMFD_SIZE = 120,
-};
-
-enum { FRAME_ENVELOPES_TAG = 1 << 3 | WIRE_BYTES };
+#include "fields.h"
 
 /* 1 for [A-Za-z0-9_./-] */
 static const uint8_t name_bytes[256] = {
@@ -225,8 +195,6 @@ decode_field(struct envelope *e, const uint8_t **p, const uint8_t *end)
 						       : 0;
 }
 
-#define TAG(field, type) ((field) << 3 | (type))
-
 /* Where an envelope is read, and how that went: once something is wrong it is
  * at its end. */
 struct reader {
@@ -305,6 +273,8 @@ decode_hot(struct envelope *e, struct reader *at)
 		e->payload_size = take_bytes(at, &e->payload);
 	if (reader_is_at(at, TAG(F_SEQ, WIRE_VARINT)))
 		take_number(at, &e->seq);
+	if (at->p == at->end) /* posts have no more */
+		return;
 	if (reader_is_at(at, TAG(F_CALL, WIRE_VARINT)))
 		take_number(at, &e->call);
 	if (reader_is_at(at, TAG(F_RE, WIRE_VARINT)))
@@ -313,6 +283,12 @@ decode_hot(struct envelope *e, struct reader *at)
 		take_number(at, &e->id);
 	if (reader_is_at(at, TAG(F_FROM, WIRE_VARINT)))
 		take_number(at, &e->from);
+	if (reader_is_at(at, TAG(F_TIMEOUT_MS, WIRE_VARINT))) {
+		uint64_t value = 0;
+
+		take_number(at, &value);
+		e->timeout_ms = (uint32_t)value;
+	}
 }
 
 int
@@ -338,43 +314,6 @@ envelope_bound(const struct envelope *e)
 {
 	return (size_t)ENVELOPE_ROOM + e->alias_size + e->event_size +
 	       e->payload_size + e->headers_size + e->key_size;
-}
-
-static inline uint8_t *
-put_number(uint8_t *p, enum field field, uint64_t value)
-{
-	if (!value)
-		return p;
-	*p++ = (uint8_t)(field << 3 | WIRE_VARINT);
-	if (value < 0x80) {
-		*p++ = (uint8_t)value;
-		return p;
-	}
-	return p + varint_put(p, value);
-}
-
-static inline uint8_t *
-put_bytes(uint8_t *p, enum field field, const void *data, size_t size)
-{
-	if (!size)
-		return p;
-	*p++ = (uint8_t)(field << 3 | WIRE_BYTES);
-	if (size < 0x80)
-		*p++ = (uint8_t)size;
-	else
-		p += varint_put(p, size);
-	memcpy(p, data, size);
-	return p + size;
-}
-
-/* A field whose tag takes two bytes. */
-static uint8_t *
-put_far_number(uint8_t *p, enum field field, uint64_t value)
-{
-	if (!value)
-		return p;
-	p += varint_put(p, TAG(field, WIRE_VARINT));
-	return p + varint_put(p, value);
 }
 
 static uint8_t *
@@ -548,106 +487,7 @@ envelope_encode_frame(const struct envelope *e, uint8_t *out)
 	return (size_t)(p - out) + envelope_encode(e, p);
 }
 
-static struct envelope
-plain_as_any(const struct plain_envelope *e)
-{
-	return (struct envelope){
-		.to = e->to,
-		.seq = e->seq,
-		.event = e->event,
-		.event_size = e->event_size,
-		.payload = e->payload,
-		.payload_size = e->payload_size,
-		.id = e->id,
-		.from = e->from,
-	};
-}
-
-/* Those that are neither small nor middling. */
-__attribute__((noinline)) static size_t
-plain_encode_large(const struct plain_envelope *plain, bool frame, uint8_t *out)
-{
-	struct envelope e = plain_as_any(plain);
-
-	return frame ? envelope_encode_frame(&e, out)
-		     : envelope_encode_part(&e, out);
-}
-
-/* Its length may take one byte. */
-static inline bool
-plain_is_small(const struct plain_envelope *e)
-{
-	return (size_t)e->payload_size + e->event_size < 0x80;
-}
-
-/* Its length takes two bytes, and so does that of a frame with it. */
-static inline bool
-plain_is_middling(const struct plain_envelope *e)
-{
-	size_t size = (size_t)e->payload_size + e->event_size;
-
-	return size >= 0x80 && size < 0x4000 - PLAIN_ROOM;
-}
-
-static inline void
-put_two(uint8_t *p, size_t size)
-{
-	p[0] = (uint8_t)(size | 0x80);
-	p[1] = (uint8_t)(size >> 7);
-}
-
-static inline uint8_t *
-plain_put(uint8_t *p, const struct plain_envelope *e)
-{
-	p = put_number(p, F_TO, e->to);
-	p = put_bytes(p, F_EVENT, e->event, e->event_size);
-	p = put_bytes(p, F_PAYLOAD, e->payload, e->payload_size);
-	p = put_number(p, F_SEQ, e->seq);
-	p = put_number(p, F_ID, e->id);
-	return put_number(p, F_FROM, e->from);
-}
-
-size_t
-plain_encode_part(const struct plain_envelope *e, uint8_t *out)
-{
-	size_t size = 0x80;
-
-	if (plain_is_middling(e)) {
-		size = (size_t)(plain_put(out + 3, e) - out);
-		out[0] = FRAME_ENVELOPES_TAG;
-		put_two(out + 1, size - 3);
-		return size;
-	}
-	if (plain_is_small(e))
-		size = (size_t)(plain_put(out + 2, e) - out) - 2;
-	if (size >= 0x80)
-		return plain_encode_large(e, false, out);
-	out[0] = FRAME_ENVELOPES_TAG;
-	out[1] = (uint8_t)size;
-	return size + 2;
-}
-
-size_t
-plain_encode_frame(const struct plain_envelope *e, uint8_t *out)
-{
-	size_t size = 0x80;
-
-	if (plain_is_middling(e)) {
-		size = (size_t)(plain_put(out + 5, e) - out);
-		put_two(out, size - 2);
-		out[2] = FRAME_ENVELOPES_TAG;
-		put_two(out + 3, size - 5);
-		return size;
-	}
-	if (plain_is_small(e))
-		size = (size_t)(plain_put(out + 3, e) - out) - 1;
-	if (size >= 0x80)
-		return plain_encode_large(e, true, out);
-	out[0] = (uint8_t)size;
-	out[1] = FRAME_ENVELOPES_TAG;
-	out[2] = (uint8_t)(size - 2);
-	return size + 1;
-}
+/* ---- the same event for many --------------------------------------------- */
 
 size_t
 envelope_encode_frame_head(const struct envelope *e, uint8_t *out)

@@ -70,9 +70,30 @@ struct plain_envelope {
 };
 /* As envelope_encode_part() and envelope_encode_frame() have it; @out has room
  * for PLAIN_ROOM bytes beside event and payload. */
-enum { PLAIN_ROOM = 80 };
+enum { PLAIN_ROOM = 112 };
 size_t plain_encode_part(const struct plain_envelope *e, uint8_t *out);
 size_t plain_encode_frame(const struct plain_envelope *e, uint8_t *out);
+
+/* The same of a plain call, a client's or as it is delivered; PLAIN_ROOM beside
+ * alias, event and payload. */
+struct plain_call {
+	uint64_t to, call, id, from;
+	const char *alias, *event;
+	const void *payload;
+	uint32_t payload_size, timeout_ms, deadline_ms;
+	uint16_t alias_size;
+	uint8_t event_size;
+};
+size_t plain_call_encode_part(const struct plain_call *e, uint8_t *out);
+size_t plain_call_encode_frame(const struct plain_call *e, uint8_t *out);
+/* And of a reply. */
+struct plain_reply {
+	uint64_t re;
+	const void *payload;
+	uint32_t payload_size, status;
+};
+size_t plain_reply_encode_part(const struct plain_reply *e, uint8_t *out);
+size_t plain_reply_encode_frame(const struct plain_reply *e, uint8_t *out);
 
 /* Bytes that envelope_encode() needs at most. */
 size_t envelope_bound(const struct envelope *e);

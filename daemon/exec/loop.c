@@ -212,6 +212,8 @@ sleep_ms(struct loop *l)
 static void
 look(struct loop *l, int n)
 {
+	if (n && !l->slept)
+		l->sched.now_ns = clock_now(l->sched.kernel->clock);
 	io_run(&l->io, n);
 	run_uv(l);
 	loop_turn(l);
@@ -327,6 +329,7 @@ wait_for_more(struct loop *l)
 {
 	int ms, n;
 
+	l->slept = false;
 	bury(l);
 	if (!list_is_empty(&l->io.fresh) && !l->busy && !l->flush_head) {
 		n = io_wait(&l->io, 0);
@@ -343,6 +346,7 @@ wait_for_more(struct loop *l)
 	}
 	n = l->shares ? nap(l, ms) : io_wait(&l->io, ms);
 	sched_awake(&l->sched);
+	l->slept = true;
 	return n;
 }
 

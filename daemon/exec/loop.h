@@ -45,6 +45,7 @@ struct loop {
 	bool shares;       /* it lets go of the baton while it sleeps */
 	bool naps;         /* it does so now */
 	bool touched;      /* libuv's handles were changed meanwhile */
+	bool slept;        /* before this turn: the clock is read */
 	bool uv_waits;     /* libuv is to be looked at in the next turn */
 	struct baton baton;
 	uint64_t busy_ns; /* that it looks for work before it sleeps */

@@ -60,6 +60,30 @@ add_call(struct session *s, const struct msg *m, uint64_t token,
 	return 0;
 }
 
+struct call *
+session_begin_call(
+	struct session *s, uint64_t to, uint64_t token, uint32_t timeout_ms)
+{
+	struct sched *sched = home_of(s);
+	const struct kernel_limits *limits = &sched->kernel->limits;
+	uint64_t ns = (timeout_ms ? timeout_ms : limits->call_timeout_ms) *
+		      (uint64_t)NS_PER_MS;
+	struct call *call;
+
+	if (!ns || s->n_calls >= limits->max_calls)
+		return NULL;
+	call = calls_add(&sched->calls, &s->calls);
+	if (!call)
+		return NULL;
+	call->session = s->id;
+	call->token = token;
+	call->to = to;
+	call->timer.type = TIMER_CALL;
+	timers_add(&sched->timers, &call->timer, sched->now_ns + ns);
+	s->n_calls++;
+	return call;
+}
+
 int
 session_call(struct session *s, struct msg *m, uint64_t token,
 	uint32_t timeout_ms, uint64_t *id)
@@ -307,6 +331,24 @@ session_forward(
 
 /* ---- replies --------------------------------------------------------- */
 
+/* The hot path: it is taken at once, and no message is made of it. */
+static inline bool
+answered(struct sched *s, uint64_t id, int status, const void *data,
+	uint32_t size)
+{
+	struct call *call = calls_find(&s->calls, id);
+	struct session *t =
+		call ? session_find(s->kernel, call->session) : NULL;
+	uint64_t token;
+
+	if (!t || !t->ops->answer || call->wait)
+		return false;
+	token = call->token;
+	session_end_call(t, call);
+	t->ops->answer(t, token, status, data, size);
+	return true;
+}
+
 int
 sched_reply(struct sched *s, uint64_t call, int status, const void *data,
 	uint32_t size)
@@ -314,6 +356,8 @@ sched_reply(struct sched *s, uint64_t call, int status, const void *data,
 	unsigned index = call_sched(call);
 	struct msg *m;
 
+	if (index == s->index && answered(s, call, status, data, size))
+		return 0;
 	if (index >= s->kernel->n_scheds)
 		return err_raise(-EINVAL);
 	m = msg_new(&s->pool, &(struct msg_init){.event = "",
@@ -348,7 +392,7 @@ sched_reply_arrived(struct sched *s, struct msg *m)
 	msg_wide(m)->seq = call->token;
 	m->handler = call->wait ? CLAIM_REPLY_WAIT : 0;
 	session_end_call(t, call);
-	if (t->ops->reply_inline) {
+	if (t->ops->answer) {
 		t->ops->reply(t, msg_seq(m), m);
 		msg_free(&s->pool, m);
 		return;

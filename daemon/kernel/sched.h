@@ -349,8 +349,10 @@ sched_handled(struct sched *s, struct session *t, struct msg *m)
 
 	if ((m->flags & rare) || msg_call(m)) {
 		state_commit(t);
-		msg_end(s, t, m, MSG_END_HANDLED, EVD_STATUS_OK, NULL);
-		return;
+		if ((m->flags & rare) || !(m->flags & MSG_REPLIED)) {
+			msg_end(s, t, m, MSG_END_HANDLED, EVD_STATUS_OK, NULL);
+			return;
+		}
 	}
 	t->handled++;
 	s->counters.handled++;

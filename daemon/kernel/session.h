@@ -60,7 +60,6 @@ enum session_result {
 
 struct session_ops {
 	const char *kind;
-	bool reply_inline; /* reply() may run inside the replier's handler */
 	/* Create the state. SESSION_DONE: it is up. SESSION_WAIT: it will be,
 	 * session_started() says when. SESSION_CRASHED: session_fail() said
 	 * why. */
@@ -71,6 +70,10 @@ struct session_ops {
 	/* The outcome of session_call() or session_sleep(): @reply->status and
 	 * payload; freed by the kernel afterwards. */
 	void (*reply)(struct session *s, uint64_t token, struct msg *reply);
+	/* The same of @size bytes at @data, inside the replier's handler, where
+	 * reply() may be called then as well. NULL: it may not. */
+	void (*answer)(struct session *s, uint64_t token, int status,
+		const void *data, uint32_t size);
 	/* The fate of a post with MSG_ACK; @size is its payload's; @text is
 	 * NULL if it went well. */
 	void (*settled)(struct session *s, uint64_t seq, uint32_t size,
@@ -339,6 +342,12 @@ void session_fail(struct session *s, const char *format, ...)
  * deadline. 0, or as sched_post(): then reply() is not called. */
 int session_call(struct session *s, struct msg *m, uint64_t token,
 	uint32_t timeout_ms, uint64_t *call);
+/* The first half of that for the hot path, of a call to @to that nothing is
+ * known to stand against: it is pending, and counts from the turn. The event is
+ * to have its id and due_ns. NULL: not so, or out of memory; session_forget()
+ * takes it back. */
+struct call *session_begin_call(
+	struct session *s, uint64_t to, uint64_t token, uint32_t timeout_ms);
 /* Post @m, which asks for no reply, and have ops.reply(@token) called once when
  * it has reached @level or has failed; times as above. It has an extra if
  * @level is MSG_LEVEL_DURABLE. Consumes @m unless SCHED_E_LIMIT or -ENOMEM is

@@ -201,6 +201,13 @@ conn_session_reply(struct session *s, uint64_t token, struct msg *reply)
 }
 
 static void
+conn_session_answer(struct session *s, uint64_t token, int status,
+	const void *data, uint32_t size)
+{
+	conn_send_reply(s->state, token, status, data, size);
+}
+
+static void
 conn_session_settled(struct session *s, uint64_t seq, uint32_t size, int status,
 	const char *text)
 {
@@ -225,10 +232,10 @@ conn_session_note(struct session *s, struct msg *m)
 
 const struct session_ops conn_session_ops = {
 	.kind = "connection",
-	.reply_inline = true,
 	.start = conn_session_start,
 	.run = conn_session_run,
 	.reply = conn_session_reply,
+	.answer = conn_session_answer,
 	.settled = conn_session_settled,
 	.stop = conn_session_stop,
 	.note = conn_session_note,

@@ -251,7 +251,9 @@ static inline uint8_t *
 conn_room(struct conn *c, size_t size)
 {
 	c->hasty = true;
-	return conn_delivery_room_any(c, size);
+	if (outbuf_size(&c->out) > CONN_OUT_HIGH) /* is it given up? */
+		return conn_delivery_room_any(c, size);
+	return conn_delivery_room(c, size);
 }
 static inline bool
 conn_is_live(const struct conn *c)

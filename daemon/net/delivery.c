@@ -11,11 +11,10 @@
 static uint32_t
 left_ms(struct binding *b, const struct msg *m)
 {
-	uint64_t now, left;
+	uint64_t now = b->conn->loop->sched.now_ns, left;
 
 	if (!msg_call(m) || !msg_deadline_ns(m))
 		return 0;
-	now = clock_now(b->conn->loop->sched.kernel->clock);
 	left = msg_deadline_ns(m) > now ? (msg_deadline_ns(m) - now) / NS_PER_MS
 					: 0;
 	if (left > UINT32_MAX)
@@ -35,7 +34,30 @@ is_plain(const struct msg *m)
 	if (!(m->flags & MSG_WIDE))
 		return true;
 	wide = msg_wide(m);
-	return !(wide->call | wide->late_ns | wide->due_ns);
+	return !(wide->late_ns | wide->due_ns);
+}
+
+static void
+write_call(struct binding *b, const struct msg *m, uint64_t handle)
+{
+	uint8_t *out = conn_room(
+		b->conn, PLAIN_ROOM + (size_t)m->event_size + m->size);
+
+	if (!out)
+		return;
+	conn_wrote(b->conn, plain_call_encode_frame(
+				    &(struct plain_call){
+					    .to = b->number,
+					    .call = handle,
+					    .id = m->id,
+					    .from = m->from,
+					    .event = m->event,
+					    .payload = m->data,
+					    .payload_size = m->size,
+					    .deadline_ms = left_ms(b, m),
+					    .event_size = m->event_size,
+				    },
+				    out));
 }
 
 static inline void
@@ -179,10 +201,11 @@ bool
 delivery_write(struct binding *b, const struct msg *m)
 {
 	uint64_t handle = 0;
+	bool plain = is_plain(m);
 
 	if (!conn_takes_deliveries(b->conn) || has_to_wait(b->conn, m))
 		return false;
-	if (is_plain(m)) {
+	if (plain && !msg_call(m)) {
 		write_plain(b, m);
 		return true;
 	}
@@ -192,7 +215,9 @@ delivery_write(struct binding *b, const struct msg *m)
 		if (!handle)
 			return false; /* out of memory; settles retry */
 	}
-	if ((m->flags & MSG_MANY) && !msg_region(m))
+	if (plain)
+		write_call(b, m, handle);
+	else if ((m->flags & MSG_MANY) && !msg_region(m))
 		write_shared(b, m);
 	else
 		write_delivery(b, m, handle);

@@ -251,14 +251,15 @@ tell_id(struct conn *c, struct msg *m, uint64_t seq)
 /* Nothing of it wants a closer look: all that refusal() and what comes after it
  * look at is as it mostly is. */
 static inline bool
-is_plain(const struct conn *c, const struct envelope *e, uint64_t to)
+is_plain(const struct conn *c, const struct envelope *e, uint64_t to,
+	enum right right)
 {
 	const struct kernel *k = c->loop->sched.kernel;
 
 	return to && !e->rare && e->event_size &&
 	       e->payload_size <= k->limits.max_payload &&
 	       e->payload_size <= LANDING_MIN &&
-	       (c->peer.rights->open & 1 << RIGHT_POST) &&
+	       (c->peer.rights->open & 1 << right) &&
 	       !atomic_load_explicit(&k->stopping, memory_order_relaxed);
 }
 
@@ -305,6 +306,56 @@ on_plain_post(struct conn *c, const struct envelope *e, uint64_t to)
 	return true;
 }
 
+/* May it make one more? */
+static inline bool
+has_call_room(const struct conn *c)
+{
+	return c->session->n_calls < c->server->max_calls &&
+	       user_has_room(c->peer.user, CHARGE_CALLS,
+		       (int64_t)c->session->n_calls - c->peer.charged_calls, 1);
+}
+
+/* A plain call likewise; for what waits for room there is no short way. */
+static inline bool
+on_plain_call(struct conn *c, const struct envelope *e, uint64_t to)
+{
+	struct sched *s = &c->loop->sched;
+	struct session *t = session_find(s->kernel, to);
+	uint32_t user = c->peer.user->index;
+	struct call *call;
+	struct msg *m;
+
+	if (!t || atomic_load_explicit(&t->home, memory_order_relaxed) != s ||
+		!sched_takes(s, t, e->payload_size) || !has_call_room(c))
+		return false;
+	call = session_begin_call(c->session, to, e->call, e->timeout_ms);
+	if (!call)
+		return false;
+	m = msg_new_post(&s->pool,
+		&(struct msg){
+			.from = session_id(c->session),
+			.to = to,
+			.event = e->event,
+			.size = e->payload_size,
+			.flags = MSG_ADMITTED,
+			.event_size = e->event_size,
+		},
+		&(struct msg_wide){.call = call->id,
+			.deadline_ns = call->timer.due_ns,
+			.user = user},
+		e->payload);
+	if (m && charge_take(&s->charges, user, m->size) != CHARGES)
+		m = msg_free(&s->pool, m);
+	if (!m) {
+		session_end_call(c->session, call);
+		return false;
+	}
+	m->flags |= MSG_CHARGED;
+	m->id = sched_id(s);
+	sched_put(s, t, m);
+	return true;
+}
+
 static void
 on_post(struct conn *c, const struct envelope *e)
 {
@@ -335,7 +386,7 @@ on_post(struct conn *c, const struct envelope *e)
 	c->n_posts++;
 	c->posts_size += e->payload_size;
 	to = receiver_of(c, e);
-	if (is_plain(c, e, to) && on_plain_post(c, e, to))
+	if (is_plain(c, e, to, RIGHT_POST) && on_plain_post(c, e, to))
 		return;
 	status = refusal(c, e, to, RIGHT_POST, text, sizeof(text));
 	if (!status && e->forward && !inbound_find(c, e->forward)) {
@@ -388,8 +439,11 @@ on_call(struct conn *c, const struct envelope *e)
 	char text[VERB_TEXT_MAX];
 	uint64_t to = receiver_of(c, e);
 	struct msg *m;
-	int r, status = refusal(c, e, to, RIGHT_CALL, text, sizeof(text));
+	int r, status;
 
+	if (is_plain(c, e, to, RIGHT_CALL) && on_plain_call(c, e, to))
+		return;
+	status = refusal(c, e, to, RIGHT_CALL, text, sizeof(text));
 	if (!status && e->key_size) {
 		snprintf(text, sizeof(text), "a key is for posts, not calls");
 		status = EVD_STATUS_INVALID;
@@ -400,10 +454,7 @@ on_call(struct conn *c, const struct envelope *e)
 			c->server->max_calls);
 		status = EVD_STATUS_LIMIT;
 	}
-	if (!status &&
-		!user_has_room(c->peer.user, CHARGE_CALLS,
-			(int64_t)c->session->n_calls - c->peer.charged_calls,
-			1))
+	if (!status && !has_call_room(c))
 		status = peer_lacks_room(
 			&c->peer, CHARGE_CALLS, 1, text, sizeof(text));
 	if (status) {

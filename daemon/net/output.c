@@ -65,16 +65,18 @@ void
 conn_send_reply(struct conn *c, uint64_t call, int status, const void *data,
 	size_t size)
 {
-	struct envelope e = {
-		.re = call,
-		.status = (uint32_t)status,
-		.payload = data,
-		.payload_size = (uint32_t)size,
-	};
-	uint8_t *out = conn_room(c, envelope_bound(&e) + 16);
+	uint8_t *out = conn_room(c, PLAIN_ROOM + size);
 
-	if (out)
-		conn_wrote(c, envelope_encode_frame(&e, out));
+	if (!out)
+		return;
+	conn_wrote(c, plain_reply_encode_frame(
+			      &(struct plain_reply){
+				      .re = call,
+				      .status = (uint32_t)status,
+				      .payload = data,
+				      .payload_size = (uint32_t)size,
+			      },
+			      out));
 }
 
 /* Down, a change of names or of its children. */

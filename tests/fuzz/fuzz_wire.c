@@ -42,7 +42,35 @@ must_be_same(const struct envelope *e, const Eventd__V1__Envelope *pb)
 	MUST(!e->headers_size == !pb->n_headers);
 }
 
-/* The short way writes the same as the long one. */
+/* Buffers for one envelope of both: one as large as the short way may want. */
+struct pair {
+	uint8_t *ours, *theirs;
+	size_t room;
+};
+
+static struct pair
+pair_new(size_t room)
+{
+	struct pair p = {malloc(room), malloc(room + ENVELOPE_ROOM), room};
+
+	MUST(p.ours && p.theirs);
+	return p;
+}
+
+/* The short way wrote @n bytes, the long one @m: the same. */
+static void
+must_match(const struct pair *p, size_t n, size_t m)
+{
+	MUST(n <= p->room && n == m && !memcmp(p->ours, p->theirs, n));
+}
+
+static void
+pair_free(struct pair *p)
+{
+	free(p->ours);
+	free(p->theirs);
+}
+
 static void
 check_plain(const struct envelope *e)
 {
@@ -66,19 +94,79 @@ check_plain(const struct envelope *e)
 		.payload = e->payload,
 		.payload_size = e->payload_size,
 	};
-	size_t room = PLAIN_ROOM + (size_t)e->event_size + e->payload_size;
-	uint8_t *ours = malloc(room), *theirs = malloc(room + ENVELOPE_ROOM);
-	size_t n;
+	struct pair p =
+		pair_new(PLAIN_ROOM + (size_t)e->event_size + e->payload_size);
 
-	MUST(ours && theirs);
-	n = plain_encode_frame(&plain, ours);
-	MUST(n <= room && n == envelope_encode_frame(&same, theirs));
-	MUST(!memcmp(ours, theirs, n));
-	n = plain_encode_part(&plain, ours);
-	MUST(n == envelope_encode_part(&same, theirs));
-	MUST(!memcmp(ours, theirs, n));
-	free(ours);
-	free(theirs);
+	must_match(&p, plain_encode_frame(&plain, p.ours),
+		envelope_encode_frame(&same, p.theirs));
+	must_match(&p, plain_encode_part(&plain, p.ours),
+		envelope_encode_part(&same, p.theirs));
+	pair_free(&p);
+}
+
+static void
+check_plain_call(const struct envelope *e)
+{
+	struct envelope same = {
+		.to = e->to,
+		.alias = e->alias,
+		.alias_size = e->alias_size,
+		.event = e->event,
+		.event_size = e->event_size,
+		.payload = e->payload,
+		.payload_size = e->payload_size,
+		.call = e->call,
+		.id = e->id,
+		.from = e->from,
+		.timeout_ms = e->timeout_ms,
+		.deadline_ms = e->deadline_ms,
+	};
+	struct plain_call plain = {
+		.to = e->to,
+		.alias = e->alias,
+		.alias_size = e->alias_size,
+		.event = e->event,
+		.event_size = e->event_size,
+		.payload = e->payload,
+		.payload_size = e->payload_size,
+		.call = e->call,
+		.id = e->id,
+		.from = e->from,
+		.timeout_ms = e->timeout_ms,
+		.deadline_ms = e->deadline_ms,
+	};
+	struct pair p = pair_new(PLAIN_ROOM + (size_t)e->alias_size +
+				 e->event_size + e->payload_size);
+
+	must_match(&p, plain_call_encode_frame(&plain, p.ours),
+		envelope_encode_frame(&same, p.theirs));
+	must_match(&p, plain_call_encode_part(&plain, p.ours),
+		envelope_encode_part(&same, p.theirs));
+	pair_free(&p);
+}
+
+static void
+check_plain_reply(const struct envelope *e)
+{
+	struct envelope same = {
+		.payload = e->payload,
+		.payload_size = e->payload_size,
+		.re = e->re,
+		.status = e->status,
+	};
+	struct plain_reply plain = {
+		.payload = e->payload,
+		.payload_size = e->payload_size,
+		.re = e->re,
+		.status = e->status,
+	};
+	struct pair p = pair_new(PLAIN_ROOM + (size_t)e->payload_size);
+
+	must_match(&p, plain_reply_encode_frame(&plain, p.ours),
+		envelope_encode_frame(&same, p.theirs));
+	must_match(&p, plain_reply_encode_part(&plain, p.ours),
+		envelope_encode_part(&same, p.theirs));
+	pair_free(&p);
 }
 
 static void
@@ -96,6 +184,8 @@ check_envelope(const uint8_t *data, size_t size)
 	must_be_same(&e, pb);
 	eventd__v1__envelope__free_unpacked(pb, NULL);
 	check_plain(&e);
+	check_plain_call(&e);
+	check_plain_reply(&e);
 	out = malloc(envelope_bound(&e) + 16);
 	MUST(out);
 	n = envelope_encode(&e, out);

@@ -90,6 +90,20 @@ on_reply(struct session *s, uint64_t token, struct msg *reply)
 }
 
 static void
+on_answer(struct session *s, uint64_t token, int status, const void *data,
+	uint32_t size)
+{
+	struct fake *fake = s->state;
+
+	assert_true(fake->alive);
+	fake->n_replies++;
+	trace(fake, "reply%" PRIu64 "=%s:%.*s", token, fixture_word(status),
+		(int)size, (const char *)data);
+	if (fake->on_reply)
+		fake->on_reply(fake, token, NULL);
+}
+
+static void
 on_settled(struct session *s, uint64_t seq, uint32_t size, int status,
 	const char *text)
 {
@@ -153,10 +167,10 @@ const struct session_ops fake_ops = {
 
 const struct session_ops fake_inline_ops = {
 	.kind = "fake-inline",
-	.reply_inline = true,
 	.start = on_start,
 	.run = on_run,
 	.reply = on_reply,
+	.answer = on_answer, /* on_reply() of the fake without a message */
 	.settled = on_settled,
 	.stop = on_stop,
 	.memory = on_memory,

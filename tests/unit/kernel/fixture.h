@@ -66,7 +66,7 @@ struct fixture {
 };
 
 extern const struct session_ops fake_ops;
-extern const struct session_ops fake_inline_ops; /* reply_inline */
+extern const struct session_ops fake_inline_ops; /* with answer() */
 
 /* @limits NULL: the defaults. */
 struct fixture *fixture_new(

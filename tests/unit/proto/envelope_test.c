@@ -206,6 +206,101 @@ test_plain_frames_are_the_same(void **state)
 	}
 }
 
+/* @n bytes at @frame, made by a short way, are protobuf-c's of @e; so are those
+ * at @part, without the length. */
+static void
+assert_packed(Eventd__V1__Envelope *e, const uint8_t *frame, size_t n,
+	const uint8_t *part, size_t part_size)
+{
+	static uint8_t pb[BUF];
+	Eventd__V1__Frame theirs = EVENTD__V1__FRAME__INIT;
+	uint64_t length;
+	size_t head = varint_get(frame, frame + n, &length);
+
+	theirs.n_envelopes = 1;
+	theirs.envelopes = &e;
+	assert_int_equal(head + length, n);
+	assert_int_equal(length, eventd__v1__frame__pack(&theirs, pb));
+	assert_memory_equal(frame + head, pb, length);
+	assert_int_equal(part_size, length);
+	assert_memory_equal(part, pb, length);
+}
+
+static void
+test_plain_calls_are_the_same(void **state)
+{
+	static struct sample s;
+	static uint8_t frame[BUF], part[BUF];
+
+	(void)state;
+	srandom(5);
+	for (int i = 0; i < N_RANDOM; i++) {
+		Eventd__V1__Envelope pb = EVENTD__V1__ENVELOPE__INIT;
+		struct plain_call e;
+		size_t n;
+
+		sample_fill(&s);
+		pb.to = s.pb.to;
+		pb.alias = s.pb.alias;
+		pb.event = s.pb.event;
+		pb.payload = s.pb.payload;
+		pb.call = s.pb.call;
+		pb.id = s.pb.id;
+		pb.from = s.pb.from;
+		pb.timeout_ms = s.pb.timeout_ms;
+		pb.deadline_ms = s.pb.deadline_ms;
+		e = (struct plain_call){
+			.to = pb.to,
+			.alias = pb.alias,
+			.alias_size = (uint16_t)strlen(pb.alias),
+			.event = pb.event,
+			.event_size = (uint8_t)strlen(pb.event),
+			.payload = pb.payload.data,
+			.payload_size = (uint32_t)pb.payload.len,
+			.call = pb.call,
+			.id = pb.id,
+			.from = pb.from,
+			.timeout_ms = pb.timeout_ms,
+			.deadline_ms = pb.deadline_ms,
+		};
+		n = plain_call_encode_frame(&e, frame);
+		assert_true(n <= PLAIN_ROOM + (size_t)e.alias_size +
+					 e.event_size + e.payload_size);
+		assert_packed(
+			&pb, frame, n, part, plain_call_encode_part(&e, part));
+	}
+}
+
+static void
+test_plain_replies_are_the_same(void **state)
+{
+	static struct sample s;
+	static uint8_t frame[BUF], part[BUF];
+
+	(void)state;
+	srandom(6);
+	for (int i = 0; i < N_RANDOM; i++) {
+		Eventd__V1__Envelope pb = EVENTD__V1__ENVELOPE__INIT;
+		struct plain_reply e;
+		size_t n;
+
+		sample_fill(&s);
+		pb.payload = s.pb.payload;
+		pb.re = s.pb.re;
+		pb.status = s.pb.status;
+		e = (struct plain_reply){
+			.re = pb.re,
+			.payload = pb.payload.data,
+			.payload_size = (uint32_t)pb.payload.len,
+			.status = pb.status,
+		};
+		n = plain_reply_encode_frame(&e, frame);
+		assert_true(n <= PLAIN_ROOM + (size_t)e.payload_size);
+		assert_packed(
+			&pb, frame, n, part, plain_reply_encode_part(&e, part));
+	}
+}
+
 /* The same event for many: what differs stands before it. */
 static void
 test_shared_frames_are_read_as_any_other(void **state)
@@ -442,6 +537,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random_envelopes_are_the_same_both_ways),
 		cmocka_unit_test(test_plain_frames_are_the_same),
+		cmocka_unit_test(test_plain_calls_are_the_same),
+		cmocka_unit_test(test_plain_replies_are_the_same),
 		cmocka_unit_test(test_shared_frames_are_read_as_any_other),
 		cmocka_unit_test(
 			test_damaged_envelopes_are_the_same_or_refused),
