@@ -58,6 +58,23 @@ evd_daemon_memory(const struct evd_daemon *d)
 	return daemon_pb(d)->memory;
 }
 
+uint64_t
+evd_daemon_memory_part(const struct evd_daemon *d, int part)
+{
+	switch (part) {
+	case EVD_MEMORY_PROPORTIONAL:
+		return daemon_pb(d)->memory_proportional;
+	case EVD_MEMORY_PRIVATE:
+		return daemon_pb(d)->memory_private;
+	case EVD_MEMORY_SHARED:
+		return daemon_pb(d)->memory_shared;
+	case EVD_MEMORY_SWAP:
+		return daemon_pb(d)->memory_swap;
+	default:
+		return 0;
+	}
+}
+
 const char *
 evd_daemon_state(const struct evd_daemon *d)
 {

@@ -18,6 +18,7 @@
 #include "eventd/version.h"
 #include "kernel/kernel.h"
 #include "kind/kind.h"
+#include "memory_ask.h"
 #include "net/conn.h"
 #include "net/listener.h"
 #include "net/standing.h"
@@ -25,6 +26,7 @@
 #include "pools.h"
 #include "reload.h"
 #include "sockets.h"
+#include "stats/memory.h"
 #include "stats/profile.h"
 #include "watch.h"
 
@@ -53,6 +55,7 @@ struct daemon {
 	struct pools pools;
 	struct server server;
 	struct sockets sockets;
+	int memory_fd; /* of memory_open() */
 	struct listener listeners[NOTIFY_SOCKETS_MAX];
 	unsigned n_listeners;
 	struct hosting hosting;
@@ -185,7 +188,16 @@ daemon_store(void *daemon, struct sched *sched, const struct store_ask *what,
 	durable_ask(&d->durable, sched, what, done, arg);
 }
 
+static void
+daemon_memory(void *daemon, struct sched *sched, memory_done_fn done, void *arg)
+{
+	struct daemon *d = daemon;
+
+	memory_ask(loop_of(sched), d->memory_fd, done, arg);
+}
+
 static const struct daemon_ops daemon_ops = {
+	.memory = daemon_memory,
 	.store = daemon_store,
 	.describe = daemon_describe,
 	.reload = daemon_reload,
@@ -551,6 +563,7 @@ server_set_up(struct daemon *d, const struct config *c)
 	d->server.shared.version = "eventd " EVD_VERSION;
 	d->server.shared.daemon = &daemon_ops;
 	d->server.shared.daemon_data = d;
+	d->memory_fd = memory_open(0);
 	d->server.shared.owner = geteuid();
 	d->server.shared.started_wall_ns = clock_wall(&clock_system);
 	d->server.window_posts = c->window_posts;
@@ -638,6 +651,8 @@ daemon_deinit(struct daemon *d)
 	reloader_deinit(&d->reloader);
 	sockets_close(&d->sockets);
 	pools_deinit(&d->pools);
+	if (d->memory_fd >= 0)
+		close(d->memory_fd);
 	kernel_deinit(&d->kernel);
 	free(d->nets);
 	free(d->loops);
@@ -672,6 +687,7 @@ daemon_init(struct daemon *d, const struct config_source *source,
 	char why[512];
 	int r = sockets_open(&d->sockets, config, why, sizeof(why));
 
+	d->memory_fd = -1;
 	if (r)
 		return failed(DAEMON_EXIT_SOCKET, -r, why);
 	d->n_loops = config->loops;

@@ -466,6 +466,39 @@ print_loops(struct ctl *ctl, const struct evd_daemon *d)
 }
 
 static void
+write_memory(struct json *j, const struct evd_daemon *d)
+{
+	json_object(j, "memory_parts");
+	json_uint(j, "proportional",
+		evd_daemon_memory_part(d, EVD_MEMORY_PROPORTIONAL));
+	json_uint(j, "private", evd_daemon_memory_part(d, EVD_MEMORY_PRIVATE));
+	json_uint(j, "shared", evd_daemon_memory_part(d, EVD_MEMORY_SHARED));
+	json_uint(j, "swap", evd_daemon_memory_part(d, EVD_MEMORY_SWAP));
+	json_object_end(j);
+}
+
+/* `5.7 MiB resident: 3.1 MiB its own, 2.6 MiB shared` */
+static void
+print_memory(struct ctl *ctl, const struct evd_daemon *d)
+{
+	char all[32], own[32], shared[32], swap[32];
+
+	size_format(evd_daemon_memory(d), all, sizeof(all));
+	size_format(evd_daemon_memory_part(d, EVD_MEMORY_PRIVATE), own,
+		sizeof(own));
+	size_format(evd_daemon_memory_part(d, EVD_MEMORY_SHARED), shared,
+		sizeof(shared));
+	size_format(
+		evd_daemon_memory_part(d, EVD_MEMORY_SWAP), swap, sizeof(swap));
+	if (!evd_daemon_memory_part(d, EVD_MEMORY_PROPORTIONAL))
+		print_field(ctl, "Memory", "%s resident", all);
+	else
+		print_field(ctl, "Memory",
+			"%s resident: %s its own, %s shared; %s swapped", all,
+			own, shared, swap);
+}
+
+static void
 daemon_json(struct json *j, const struct evd_daemon *d)
 {
 	json_object(j, NULL);
@@ -493,6 +526,7 @@ daemon_json(struct json *j, const struct evd_daemon *d)
 	batching_json(j, d);
 	lateness_json(j, d);
 	json_uint(j, "memory", evd_daemon_memory(d));
+	write_memory(j, d);
 	json_object_end(j);
 	json_line_end(j);
 }
@@ -511,19 +545,18 @@ static void
 print_daemon(struct ctl *ctl, const struct evd_daemon *d)
 {
 	uint64_t counters[EVD_N_COUNTERS];
-	char memory[32];
 
 	for (int i = 0; i < EVD_N_COUNTERS; i++)
 		counters[i] = evd_daemon_counter(d, i);
-	size_format(evd_daemon_memory(d), memory, sizeof(memory));
 	escape_text(ctl->out, evd_daemon_server(d));
 	fputc('\n', ctl->out);
 	print_field(ctl, "State", "%s", evd_daemon_state(d));
 	print_time(ctl, "Started", evd_daemon_started_ns(d));
 	print_field(ctl, "Socket", "%s", evd_socket(ctl->evd));
-	print_field(ctl, "Process", "%" PRIu32 ", %" PRIu32 " loop%s, %s",
+	print_field(ctl, "Process", "%" PRIu32 ", %" PRIu32 " loop%s",
 		evd_daemon_pid(d), evd_daemon_loops(d),
-		evd_daemon_loops(d) == 1 ? "" : "s", memory);
+		evd_daemon_loops(d) == 1 ? "" : "s");
+	print_memory(ctl, d);
 	print_sessions(ctl, d);
 	print_field(ctl, "Clients", "%" PRIu64, evd_daemon_connections(d));
 	print_counters(ctl, counters);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct memory;
 struct sched;
 struct session_spec;
 
@@ -47,7 +48,16 @@ struct store_ask {
 typedef void (*store_done_fn)(
 	void *arg, int status, const char *text, const struct store_report *r);
 
+/* @m: NULL, the daemon ends. */
+typedef void (*memory_done_fn)(void *arg, const struct memory *m);
+
 struct daemon_ops {
+	/**
+	 * memory - what the process's memory is made of
+	 * @done: called once, on the caller's thread, maybe at once
+	 */
+	void (*memory)(void *daemon, struct sched *sched, memory_done_fn done,
+		void *arg);
 	/**
 	 * store - tell of the store, check it, copy it, make it smaller, or
 	 *         read what is left of a damaged one

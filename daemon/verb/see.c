@@ -15,6 +15,7 @@
 #include "kernel/ties.h"
 #include "stats/memory.h"
 #include "stats/profile.h"
+#include "verb/daemon_ops.h"
 #include "verb/gather.h"
 
 enum { LIST_PAGE = 1000 };
@@ -482,7 +483,6 @@ daemon_finish(struct gather *g)
 	d->sessions = atomic_load(&k->sessions.n);
 	d->failed = g->args[0];
 	d->connections = atomic_load(&shared->n_connections);
-	d->memory = memory_resident();
 	d->budget = k->limits.budget;
 	d->turn_budget = k->limits.turn_budget;
 	d->state = (char *)(atomic_load(&k->stopping) ? "stopping" : "running");
@@ -573,6 +573,44 @@ status_of_alias(struct gather *g, const char *alias)
 	g->visit = session_visit;
 }
 
+static void
+on_memory(void *arg, const struct memory *m)
+{
+	struct gather *g = arg;
+	struct overview *o = g->out;
+	Eventd__V1__DaemonInfo *d = o->report.daemon;
+
+	if (!m) {
+		g->status = EVD_STATUS_UNAVAILABLE;
+		snprintf(g->text, sizeof(g->text), "eventd stops");
+		gather_answer(g);
+		return;
+	}
+	d->memory = m->resident;
+	d->memory_proportional = m->proportional;
+	d->memory_private = m->private;
+	d->memory_shared = m->shared;
+	d->memory_swap = m->swap;
+	gather_start(g, g->home);
+}
+
+static void
+ask_daemon(struct peer *p, struct gather *g)
+{
+	const struct peer_shared *shared = p->shared;
+	struct memory cheap;
+
+	if (!status_of_daemon(g)) {
+		gather_answer(g);
+	} else if (shared->daemon && shared->daemon->memory) {
+		shared->daemon->memory(
+			shared->daemon_data, g->home, on_memory, g);
+	} else {
+		cheap = (struct memory){.resident = memory_resident()};
+		on_memory(g, &cheap);
+	}
+}
+
 void
 verb_status(struct peer *p, const Eventd__V1__Request *r)
 {
@@ -598,11 +636,10 @@ verb_status(struct peer *p, const Eventd__V1__Request *r)
 	g->out = o;
 	g->response.result_case = EVENTD__V1__RESPONSE__RESULT_REPORT;
 	g->response.report = report;
-	if (alias[0])
-		status_of_alias(g, alias);
-	else if (!status_of_daemon(g)) {
-		gather_answer(g);
+	if (!alias[0]) {
+		ask_daemon(p, g);
 		return;
 	}
+	status_of_alias(g, alias);
 	gather_start(g, s);
 }

@@ -187,6 +187,14 @@ EVD_API uint64_t evd_daemon_connections(const struct evd_daemon *d);
 EVD_API uint64_t evd_daemon_counter(const struct evd_daemon *d, int counter);
 /* Resident bytes. */
 EVD_API uint64_t evd_daemon_memory(const struct evd_daemon *d);
+enum evd_memory_part {
+	EVD_MEMORY_PROPORTIONAL = 0, /* its part of what others share */
+	EVD_MEMORY_PRIVATE = 1,      /* nobody else has it */
+	EVD_MEMORY_SHARED = 2,
+	EVD_MEMORY_SWAP = 3,
+};
+/* Bytes of that; 0: none, or the kernel does not tell. */
+EVD_API uint64_t evd_daemon_memory_part(const struct evd_daemon *d, int part);
 /* "running", "stopping" */
 EVD_API const char *evd_daemon_state(const struct evd_daemon *d);
 /* Dead letters: kept now, their bytes, ever, and forgotten for the bounds. */

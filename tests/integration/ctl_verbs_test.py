@@ -335,6 +335,10 @@ class Look(ctl.TestCase):
         self.assertEqual(found["pid"], self.daemon.process.pid)
         self.assertEqual(found["failed"], 1)
         self.assertEqual(found["state"], "running")
+        parts = found["memory_parts"]
+        self.assertEqual(parts["private"] + parts["shared"], found["memory"])
+        self.assertGreater(parts["proportional"], parts["private"])
+        self.assertRegex(out, r" Memory: .* resident: .* its own, .* shared")
 
     def test_status_of_nobody(self):
         self.ctl("status", "nobody", code=68)
