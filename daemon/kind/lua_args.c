@@ -38,16 +38,15 @@ integer_text(lua_Integer n, char text[LUA_DATA_MAX], size_t *size)
 		"50515253545556575859606162636465666768697071727374"
 		"75767778798081828384858687888990919293949596979899";
 	char *end = text + LUA_DATA_MAX, *p = end;
-	lua_Unsigned rest = n < 0 ? 0 - (lua_Unsigned)n : (lua_Unsigned)n;
+	lua_Unsigned large = n < 0 ? 0 - (lua_Unsigned)n : (lua_Unsigned)n;
+	uint32_t rest;
 
-	while (rest >= 100) { /* two at a time */
-		p -= 2;
-		memcpy(p, digits + 2 * (rest % 100), 2);
-		rest /= 100;
-	}
-	do
-		*--p = (char)('0' + rest % 10);
-	while (rest /= 10);
+	for (; large > UINT32_MAX; large /= 100) /* two at a time */
+		memcpy(p -= 2, digits + 2 * (large % 100), 2);
+	for (rest = (uint32_t)large; rest >= 10; rest /= 100)
+		memcpy(p -= 2, digits + 2 * (rest % 100), 2);
+	if (rest || p == end)
+		*--p = (char)('0' + rest);
 	if (n < 0)
 		*--p = '-';
 	*size = (size_t)(end - p);
@@ -57,8 +56,8 @@ integer_text(lua_Integer n, char text[LUA_DATA_MAX], size_t *size)
 const char *
 lua_check_data(lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size)
 {
-	uint32_t most = lua_session_peek(L)->sched->kernel->limits.max_payload;
 	const char *data;
+	uint32_t most;
 	int type;
 
 	if (lua_isinteger(L, i))
@@ -74,6 +73,7 @@ lua_check_data(lua_State *L, int i, char number[LUA_DATA_MAX], size_t *size)
 			"or nil (string.pack and string.format make strings)",
 			lua_typename(L, type));
 	data = lua_tolstring(L, i, size);
+	most = lua_session_peek(L)->sched->kernel->limits.max_payload;
 	if (*size > most)
 		luaL_error(L, "a payload of %I bytes: at most %I (MaxPayload=)",
 			(lua_Integer)*size, (lua_Integer)most);

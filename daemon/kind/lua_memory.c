@@ -30,9 +30,15 @@ struct block {
 /* The thread's own. */
 struct kept {
 	struct block *first;
-	size_t size; /* bytes */
+	size_t room; /* for more of them */
 };
-static _Thread_local struct kept kept[CLASSES];
+#define ROOM_FOR(size)                \
+	{                             \
+		.room = KEEP / (size) \
+	}
+static _Thread_local struct kept kept[CLASSES] __attribute__((
+	tls_model("initial-exec"))) = {ROOM_FOR(16), ROOM_FOR(32), ROOM_FOR(48),
+	ROOM_FOR(64), ROOM_FOR(80), ROOM_FOR(96), ROOM_FOR(112), ROOM_FOR(128)};
 
 static inline size_t
 class_of(size_t size)
@@ -47,64 +53,46 @@ is_small(size_t size)
 }
 
 __attribute__((noinline)) static void *
-take_new(size_t size)
+take_new(struct lua_session *ls, size_t size)
 {
-	return malloc(is_small(size) ? (class_of(size) + 1) * STEP : size);
+	void *p = malloc(is_small(size) ? (class_of(size) + 1) * STEP : size);
+
+	if (p)
+		ls->size += size;
+	return p;
 }
 
+/* What @ls has is counted here and in give(). */
 static inline void *
-take(size_t size)
+take(struct lua_session *ls, size_t size)
 {
 	struct kept *k;
 	struct block *b;
 
-	if (!is_small(size))
-		return take_new(size);
+	if (!is_small(size) || !(b = kept[class_of(size)].first))
+		return take_new(ls, size);
 	k = &kept[class_of(size)];
-	b = k->first;
-	if (!b)
-		return take_new(size);
-	size = (class_of(size) + 1) * STEP;
 	k->first = b->next;
-	k->size -= size;
+	k->room++;
+	ls->size += size;
 	return b;
 }
 
 static inline void
-give(void *p, size_t size)
+give(struct lua_session *ls, void *p, size_t size)
 {
 	struct block *b = p;
 	struct kept *k;
 
-	if (!KEEPS_BLOCKS || !is_small(size)) {
+	ls->size -= size;
+	if (!KEEPS_BLOCKS || !is_small(size) || !kept[class_of(size)].room) {
 		free(p);
 		return;
 	}
 	k = &kept[class_of(size)];
-	if (k->size >= KEEP) {
-		free(p);
-		return;
-	}
 	b->next = k->first;
 	k->first = b;
-	k->size += (class_of(size) + 1) * STEP;
-}
-
-static void *
-change(void *p, size_t old, size_t size)
-{
-	void *q;
-
-	if (!is_small(old) && !is_small(size))
-		return realloc(p, size);
-	if (is_small(old) && is_small(size) && class_of(old) == class_of(size))
-		return p;
-	q = take(size);
-	if (!q)
-		return NULL;
-	memcpy(q, p, old < size ? old : size);
-	give(p, old);
-	return q;
+	k->room--;
 }
 
 static inline bool
@@ -113,18 +101,34 @@ is_too_much(const struct lua_session *ls, size_t more)
 	return ls->max_size && ls->size + more > ls->max_size;
 }
 
+static void *
+move(struct lua_session *ls, void *p, size_t old, size_t size)
+{
+	void *q = take(ls, size);
+
+	if (!q)
+		return NULL;
+	memcpy(q, p, old < size ? old : size);
+	give(ls, p, old);
+	return q;
+}
+
 __attribute__((noinline)) static void *
 resize(struct lua_session *ls, void *p, size_t old, size_t size)
 {
-	void *q;
+	bool small = is_small(old), smaller = is_small(size);
+	void *q = p;
 
 	if (size > old && is_too_much(ls, size - old))
 		return NULL;
-	q = change(p, old, size);
-	if (!q)
-		return size <= old ? p : NULL; /* it may always shrink */
-	ls->size += size - old;
-	return q;
+	if (small != smaller || (small && class_of(old) != class_of(size)))
+		q = move(ls, p, old, size);
+	else if ((q = small ? p : realloc(p, size)))
+		ls->size += size - old;
+	if (q || size > old)
+		return q;
+	ls->size += size - old; /* it may always shrink */
+	return p;
 }
 
 void *
@@ -135,16 +139,12 @@ lua_allocate(void *data, void *p, size_t old, size_t size)
 	if (p && size)
 		return resize(ls, p, old, size);
 	if (p) {
-		give(p, old);
-		ls->size -= old;
+		give(ls, p, old);
 		return NULL;
 	}
 	if (!size || is_too_much(ls, size)) /* @old is a type */
 		return NULL;
-	p = take(size);
-	if (p)
-		ls->size += size;
-	return p;
+	return take(ls, size);
 }
 
 bool
@@ -156,9 +156,9 @@ lua_memory_is_sure(struct lua_session *ls, size_t size)
 		return false;
 	if (!KEEPS_BLOCKS || kept[class_of(size)].first)
 		return true;
-	p = take(size);
+	p = take(ls, size);
 	if (p)
-		give(p, size);
+		give(ls, p, size);
 	return p;
 }
 
@@ -170,8 +170,8 @@ lua_memory_thread_deinit(void)
 
 		while ((b = kept[i].first)) {
 			kept[i].first = b->next;
+			kept[i].room++;
 			free(b);
 		}
-		kept[i].size = 0;
 	}
 }

@@ -223,7 +223,7 @@ run_plainly(struct lua_session *ls, const struct msg *m, int *status)
 {
 	lua_State *co = ls->co;
 
-	if (msg_call(m) || ls->has_state || !payload_is_sure(ls, m) ||
+	if (ls->is_call || ls->has_state || !payload_is_sure(ls, m) ||
 		!push_key(ls, m))
 		return false;
 	if (lua_rawget(co, SLOT_HANDLERS) != LUA_TFUNCTION) {

@@ -1,6 +1,6 @@
 -- lua-pingpong-alias: event k is handled by pong if k is even, else by ping.
 -- Each event carries its number.
-local assert, post, tointeger = assert, eventd.post, math.tointeger
+local post, tointeger = eventd.post, math.tointeger
 local peer = eventd.params.peer
 local n = math.tointeger(eventd.params.n)
 local expected = 0
@@ -24,8 +24,8 @@ function M.event(data)
 	if number + 1 == n then
 		local ns = (eventd.monotonic() - start) * 1e9
 		eventd.reply(call, ("ns_per_event %.6g ns\n"):format(ns / n))
-	else
-		assert(post(peer, "event", number + 1))
+	elseif not post(peer, "event", number + 1) then
+		error("event " .. number + 1 .. " was not posted")
 	end
 end
 

@@ -141,7 +141,8 @@ test_said_posts_carry_what_they_are_given(void **state)
 		"local post = eventd.post\n"
 		"return { x = function(data)\n"
 		"  for i = 1, 3 do post('probe', 'got', 'warm') end\n"
-		"  for _, v in ipairs{0, -7, 10, 99, 100, -1234567,\n"
+		"  for _, v in ipairs{0, -7, 10, 99, 100, 1000, 4294967295,\n"
+		"    4294967296, -1234567,\n"
 		"    math.maxinteger, math.mininteger, 1.5,\n"
 		"    ('z'):rep(100)} do\n"
 		"    assert(post('probe', 'got', v)) end\n"
@@ -157,8 +158,8 @@ test_said_posts_carry_what_they_are_given(void **state)
 	rig_expect(rig, "a", "x", "", "8full");
 	assert_string_equal(rig->event, "got");
 	assert_non_null(strstr(rig->all,
-		"warm warm warm 0 -7 10 99 100 -1234567 9223372036854775807 "
-		"-9223372036854775808 1.5 zzzz"));
+		"warm warm warm 0 -7 10 99 100 1000 4294967295 4294967296 "
+		"-1234567 9223372036854775807 -9223372036854775808 1.5 zzzz"));
 	assert_int_equal(b->handled, 8);
 	assert_int_equal(b->accepted, 8);
 }
