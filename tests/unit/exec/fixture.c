@@ -207,3 +207,151 @@ post(struct actor *from, const struct actor *to, uint64_t number)
 		abort();
 	away_leave();
 }
+
+/* ---- a crowd --------------------------------------------------------- */
+
+static struct crowd *
+crowd_of(struct actor *a)
+{
+	return container_of(a - a->limit, struct crowd, actors[0]);
+}
+
+/* What each must get in all: everybody sends to all in turn. */
+static void
+crowd_look(struct crowd *c, struct actor *a)
+{
+	const struct crowd_plan *plan = &c->plan;
+	size_t i = a->limit;
+
+	if (c->done[i] || c->n_received[i] < plan->each ||
+		a->n_settled < plan->each / plan->ack_every ||
+		a->n_replies < plan->each / plan->call_every)
+		return;
+	c->done[i] = true;
+	rig_done(c->rig);
+}
+
+static void
+crowd_send(struct crowd *c, struct actor *a)
+{
+	const struct crowd_plan *plan = &c->plan;
+	uint64_t n = c->sent[a->limit]++;
+	struct msg *m =
+		msg_of(a, &c->actors[(a->limit + n) % CROWD], n / CROWD);
+	int r;
+
+	if (n % plan->ack_every == 3) {
+		m->flags |= MSG_ACK;
+		msg_wide(m)->level = (n / plan->ack_every) % 2
+					     ? MSG_LEVEL_HANDLED
+					     : MSG_LEVEL_ACCEPTED;
+		msg_wide(m)->seq = n;
+	}
+	away_enter();
+	if (n % plan->call_every == 5)
+		r = session_call(a->session, m, 1, 600000, NULL);
+	else
+		r = sched_post(&a->loop->sched, m);
+	away_leave();
+	if (r)
+		abort();
+}
+
+static void
+crowd_run(struct actor *a, struct msg *m)
+{
+	struct crowd *c = crowd_of(a);
+	uint64_t number;
+
+	memcpy(&number, m->data, sizeof(number));
+	if (number == UINT64_MAX) { /* its own tick */
+		for (uint64_t i = 0; i < c->plan.batch; i++)
+			crowd_send(c, a);
+		if (c->sent[a->limit] < c->plan.each)
+			post(a, a, UINT64_MAX);
+		return;
+	}
+	for (size_t i = 0; i < CROWD; i++)
+		if (c->actors[i].id == m->from)
+			c->n_wrong[a->limit] +=
+				c->seen[a->limit][i]++ != number;
+	away_enter();
+	c->n_received[a->limit]++;
+	crowd_look(c, a);
+	away_leave();
+}
+
+/* A reply while it is away comes to its thread, an ack to who holds its home:
+ * both count what crowd_look() reads. */
+static void
+crowd_reply(struct actor *a, uint64_t token)
+{
+	away_pin();
+	a->n_replies += token;
+	crowd_look(crowd_of(a), a);
+}
+
+struct crowd *
+crowd_new(struct rig *rig, const struct crowd_plan *plan)
+{
+	struct crowd *c = calloc(1, sizeof(*c));
+
+	assert_non_null(c);
+	c->rig = rig;
+	c->plan = *plan;
+	for (size_t i = 0; i < CROWD; i++) {
+		c->actors[i].on_run = crowd_run;
+		c->actors[i].on_reply = crowd_reply;
+		c->actors[i].limit = i;
+		actor_init(&c->actors[i], rig, i % rig->n_loops);
+		post(&c->actors[i], &c->actors[i], UINT64_MAX);
+	}
+	return c;
+}
+
+void
+crowd_await(struct crowd *c)
+{
+	rig_await(c->rig, CROWD);
+	rig_stop(c->rig);
+}
+
+static void
+check_books(const struct crowd *c)
+{
+	const struct crowd_plan *plan = &c->plan;
+	uint64_t accepted = 0, handled = 0, in = 0, out = 0;
+
+	for (unsigned i = 0; i < c->rig->n_loops; i++) {
+		const struct sched *s = &c->rig->loops[i]->sched;
+
+		accepted += s->counters.accepted;
+		handled += s->counters.handled;
+		in += s->transit_in;
+		out += s->transit_out;
+		assert_int_equal(s->counters.refused, 0);
+		assert_int_equal(s->counters.dead, 0);
+		assert_int_equal(s->counters.leased, 0);
+		assert_int_equal(s->queued, 0);
+		assert_int_equal(s->calls.n, 0);
+	}
+	assert_int_equal(in, out);
+	assert_int_equal(accepted, handled);
+	assert_int_equal(
+		handled, CROWD * (plan->each + plan->each / plan->batch));
+}
+
+void
+crowd_check(const struct crowd *c)
+{
+	for (size_t i = 0; i < CROWD; i++) {
+		assert_int_equal(c->n_wrong[i], 0);
+		assert_int_equal(c->n_received[i], c->plan.each);
+		assert_int_equal(c->actors[i].n_settled,
+			c->plan.each / c->plan.ack_every);
+		assert_int_equal(c->actors[i].n_replies,
+			c->plan.each / c->plan.call_every);
+	}
+	check_books(c);
+	assert_int_equal(c->rig->kernel.late_replies, 0);
+}

@@ -55,3 +55,31 @@ void actor_init(struct actor *a, struct rig *rig, unsigned loop);
 /* An event with @number as its payload. On the thread of @from. */
 struct msg *msg_of(struct actor *from, const struct actor *to, uint64_t number);
 void post(struct actor *from, const struct actor *to, uint64_t number);
+
+/* ---- a crowd --------------------------------------------------------- */
+
+/* Actors that all send to all in turn, posts and calls, some with acks. What
+ * comes twice, out of order or not at all is seen in the end. */
+enum { CROWD = 16 };
+
+struct crowd_plan {
+	uint64_t each; /* that one sends and gets, calls among them */
+	uint64_t batch, call_every, ack_every;
+};
+
+struct crowd {
+	struct rig *rig;
+	struct crowd_plan plan;
+	struct actor actors[CROWD];
+	uint64_t sent[CROWD];
+	uint64_t seen[CROWD][CROWD]; /* by receiver, sender */
+	uint64_t n_received[CROWD], n_wrong[CROWD];
+	bool done[CROWD];
+};
+
+/* On all loops of @rig, which do not run yet. */
+struct crowd *crowd_new(struct rig *rig, const struct crowd_plan *plan);
+/* Until all have got all; then the loops have ended. */
+void crowd_await(struct crowd *c);
+/* Nothing was lost, and the books are right. */
+void crowd_check(const struct crowd *c);

@@ -12,24 +12,15 @@
 #include "fixture.h"
 
 enum {
-	CROWD = 16,
-	EACH = 6000, /* events, calls among them */
-	BATCH = 20,
-	CALL_EVERY = 8,
-	ACK_EVERY = 5,
+	EACH = 6000,   /* events of each of the crowd */
 	CHANGES = 200, /* of executors, on each loop */
 	POOLS = 3,
 	THREADS = 8,
 };
 
-struct crowd {
-	struct rig *rig;
+struct pooled {
+	struct crowd *crowd;
 	struct pool *pools[POOLS];
-	struct actor actors[CROWD];
-	uint64_t sent[CROWD];
-	uint64_t seen[CROWD][CROWD]; /* by receiver, sender */
-	uint64_t n_received[CROWD], n_wrong[CROWD];
-	bool done[CROWD];
 };
 
 static struct pool *
@@ -42,138 +33,51 @@ pool_of_type(enum pool_type type, uint32_t n)
 	return p;
 }
 
-static struct crowd *
-crowd_of(struct actor *a)
+static struct pooled *
+pooled_new(struct rig *rig)
 {
-	return container_of(a - a->limit, struct crowd, actors[0]);
-}
+	struct pooled *p = calloc(1, sizeof(*p));
 
-static void
-crowd_check(struct crowd *c, struct actor *a)
-{
-	size_t i = a->limit;
-
-	if (c->done[i] || c->n_received[i] < EACH ||
-		a->n_settled < EACH / ACK_EVERY ||
-		a->n_replies < EACH / CALL_EVERY)
-		return;
-	c->done[i] = true;
-	rig_done(c->rig);
-}
-
-static void
-crowd_send(struct crowd *c, struct actor *a)
-{
-	uint64_t n = c->sent[a->limit]++;
-	struct actor *to = &c->actors[(a->limit + n) % CROWD];
-	struct msg *m = msg_of(a, to, n / CROWD);
-	int r;
-
-	if (n % ACK_EVERY == 3) {
-		m->flags |= MSG_ACK;
-		msg_wide(m)->level = MSG_LEVEL_HANDLED;
-		msg_wide(m)->seq = n;
-	}
-	away_enter();
-	if (n % CALL_EVERY == 5)
-		r = session_call(a->session, m, 1, 600000, NULL);
-	else
-		r = sched_post(&a->loop->sched, m);
-	away_leave();
-	if (r)
-		abort();
-}
-
-static void
-crowd_run(struct actor *a, struct msg *m)
-{
-	struct crowd *c = crowd_of(a);
-	uint64_t number;
-
-	memcpy(&number, m->data, sizeof(number));
-	if (number == UINT64_MAX) { /* its own tick */
-		for (unsigned i = 0; i < BATCH; i++)
-			crowd_send(c, a);
-		if (c->sent[a->limit] < EACH)
-			post(a, a, UINT64_MAX);
-		return;
-	}
-	for (size_t i = 0; i < CROWD; i++)
-		if (c->actors[i].id == m->from)
-			c->n_wrong[a->limit] +=
-				c->seen[a->limit][i]++ != number;
-	away_enter();
-	c->n_received[a->limit]++;
-	crowd_check(c, a);
-	away_leave();
-}
-
-/* A reply while it is away comes to its thread, an ack to who holds its home:
- * both count what crowd_check() reads. */
-static void
-crowd_reply(struct actor *a, uint64_t token)
-{
-	away_pin();
-	a->n_replies += token;
-	crowd_check(crowd_of(a), a);
-}
-
-static struct crowd *
-crowd_new(struct rig *rig)
-{
-	struct crowd *c = calloc(1, sizeof(*c));
-
-	assert_non_null(c);
-	c->rig = rig;
+	assert_non_null(p);
 	for (int i = 0; i < POOLS; i++)
-		c->pools[i] = pool_of_type((enum pool_type)i, THREADS);
-	for (size_t i = 0; i < CROWD; i++) {
-		c->actors[i].on_run = crowd_run;
-		c->actors[i].on_reply = crowd_reply;
-		c->actors[i].limit = i;
-		actor_init(&c->actors[i], rig, i % rig->n_loops);
-		post(&c->actors[i], &c->actors[i], UINT64_MAX);
-	}
-	return c;
+		p->pools[i] = pool_of_type((enum pool_type)i, THREADS);
+	p->crowd = crowd_new(rig, &(struct crowd_plan){.each = EACH,
+					  .batch = 20,
+					  .call_every = 8,
+					  .ack_every = 5});
+	return p;
 }
 
 static void
-crowd_end(struct crowd *c)
+pooled_use(struct pooled *p, enum pool_type type)
 {
-	struct rig *rig = c->rig;
-	uint64_t accepted = 0, handled = 0;
-
-	rig_await(rig, CROWD);
-	rig_stop(rig);
-	for (int i = 0; i < POOLS; i++) {
-		assert_int_equal(pool_stop(c->pools[i], PATIENCE_S * 1000), 0);
-		assert_int_equal(c->pools[i]->n_queued, 0);
-	}
-	for (size_t i = 0; i < CROWD; i++) {
-		assert_int_equal(c->n_wrong[i], 0);
-		assert_int_equal(c->n_received[i], EACH);
-	}
-	for (unsigned i = 0; i < rig->n_loops; i++) {
-		const struct sched *s = &rig->loops[i]->sched;
-
-		accepted += s->counters.accepted;
-		handled += s->counters.handled;
-		assert_int_equal(s->queued, 0);
-		assert_int_equal(s->counters.leased, 0);
-		assert_int_equal(s->calls.n, 0);
-	}
-	assert_int_equal(accepted, handled);
-	assert_int_equal(handled, (uint64_t)CROWD * (EACH + EACH / BATCH));
+	for (size_t i = 0; i < CROWD; i++)
+		assert_int_equal(
+			session_set_executor(p->crowd->actors[i].session,
+				&p->pools[type]->executor),
+			0);
 }
 
 /* Pools outlive the sessions that have them. */
 static void
-crowd_free(struct crowd *c)
+pooled_end(struct pooled *p)
 {
-	rig_free(c->rig);
+	crowd_await(p->crowd);
+	for (int i = 0; i < POOLS; i++) {
+		assert_int_equal(pool_stop(p->pools[i], PATIENCE_S * 1000), 0);
+		assert_int_equal(p->pools[i]->n_queued, 0);
+	}
+	crowd_check(p->crowd);
+	rig_free(p->crowd->rig);
+	free(p->crowd);
+}
+
+static void
+pooled_free(struct pooled *p)
+{
 	for (int i = 0; i < POOLS; i++)
-		pool_free(c->pools[i]);
-	free(c);
+		pool_free(p->pools[i]);
+	free(p);
 }
 
 /* Sessions of all four loops are run by the threads of one pool. */
@@ -181,17 +85,14 @@ static void
 pass_all(enum pool_type type)
 {
 	struct rig *rig = rig_new(4);
-	struct crowd *c = crowd_new(rig);
+	struct pooled *p = pooled_new(rig);
 
-	for (size_t i = 0; i < CROWD; i++)
-		assert_int_equal(session_set_executor(c->actors[i].session,
-					 &c->pools[type]->executor),
-			0);
+	pooled_use(p, type);
 	rig_start(rig);
-	crowd_end(c);
-	assert_true(atomic_load(&c->pools[type]->executor.n_runs) >=
+	pooled_end(p);
+	assert_true(atomic_load(&p->pools[type]->executor.n_runs) >=
 		    (uint64_t)CROWD * EACH);
-	crowd_free(c);
+	pooled_free(p);
 }
 
 static void
@@ -219,7 +120,7 @@ test_leaders_pass_all_once_and_in_order(void **state)
 
 struct changes {
 	struct sched_task task;
-	struct crowd *crowd;
+	struct pooled *pooled;
 	unsigned loop, n;
 	uint64_t rng;
 };
@@ -228,7 +129,8 @@ static void
 change(struct sched *s, struct sched_task *task)
 {
 	struct changes *ch = container_of(task, struct changes, task);
-	struct crowd *c = ch->crowd;
+	struct pooled *p = ch->pooled;
+	struct crowd *c = p->crowd;
 
 	for (size_t i = ch->loop; i < CROWD; i += c->rig->n_loops) {
 		unsigned which;
@@ -236,7 +138,7 @@ change(struct sched *s, struct sched_task *task)
 		ch->rng = ch->rng * 6364136223846793005u + 1442695040888963407u;
 		which = (unsigned)(ch->rng >> 33) % (POOLS + 1);
 		if (session_set_executor(c->actors[i].session,
-			    which == POOLS ? NULL : &c->pools[which]->executor))
+			    which == POOLS ? NULL : &p->pools[which]->executor))
 			abort();
 	}
 	if (++ch->n < CHANGES)
@@ -249,12 +151,12 @@ static void
 test_executors_change_while_all_goes_on(void **state)
 {
 	struct rig *rig = rig_new(4);
-	struct crowd *c = crowd_new(rig);
+	struct pooled *p = pooled_new(rig);
 	struct changes changes[LOOPS_MAX] = {0};
 
 	(void)state;
 	for (unsigned i = 0; i < rig->n_loops; i++) {
-		changes[i] = (struct changes){.crowd = c,
+		changes[i] = (struct changes){.pooled = p,
 			.loop = i,
 			.rng = 77 + i,
 			.task.run = change};
@@ -262,8 +164,8 @@ test_executors_change_while_all_goes_on(void **state)
 	}
 	rig_start(rig);
 	rig_await(rig, rig->n_loops);
-	crowd_end(c);
-	crowd_free(c);
+	pooled_end(p);
+	pooled_free(p);
 }
 
 /* ---- blocking ------------------------------------------------------ */
@@ -376,7 +278,7 @@ test_a_handler_that_blocks_holds_up_only_its_session(void **state)
 
 struct resize {
 	struct sched_task task;
-	struct crowd *crowd;
+	struct pooled *pooled;
 	enum pool_type type;
 	unsigned n;
 	uint64_t rng;
@@ -393,7 +295,7 @@ resize(struct sched *s, struct sched_task *task)
 	CPU_SET(0, &first);
 	r->rng = r->rng * 6364136223846793005u + 1442695040888963407u;
 	which = (uint32_t)(r->rng >> 33);
-	pool_change(r->crowd->pools[r->type],
+	pool_change(r->pooled->pools[r->type],
 		&(struct pool_init){
 			.n_threads = 1 + which % THREADS,
 			.busy_ns = which & 8 ? 20000 : 0,
@@ -402,7 +304,7 @@ resize(struct sched *s, struct sched_task *task)
 	if (++r->n < CHANGES)
 		sched_run_on(s, s, task);
 	else
-		rig_done(r->crowd->rig);
+		rig_done(r->pooled->crowd->rig);
 }
 
 static void
@@ -411,22 +313,18 @@ test_pools_change_while_all_goes_on(void **state)
 	(void)state;
 	for (int type = 0; type < POOLS; type++) {
 		struct rig *rig = rig_new(4);
-		struct crowd *c = crowd_new(rig);
-		struct resize r = {.crowd = c,
+		struct pooled *p = pooled_new(rig);
+		struct resize r = {.pooled = p,
 			.type = (enum pool_type)type,
 			.rng = 5,
 			.task.run = resize};
 
-		for (size_t i = 0; i < CROWD; i++)
-			assert_int_equal(
-				session_set_executor(c->actors[i].session,
-					&c->pools[type]->executor),
-				0);
+		pooled_use(p, r.type);
 		rig_start(rig);
 		sched_inject(&rig->loops[0]->sched, &r.task);
 		rig_await(rig, 1);
-		crowd_end(c);
-		crowd_free(c);
+		pooled_end(p);
+		pooled_free(p);
 	}
 }
 

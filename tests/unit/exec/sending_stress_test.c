@@ -12,21 +12,21 @@ enum {
 	FORWARDED = 1 << 30, /* in a payload: it has been */
 };
 
-struct crowd {
+struct callers {
 	struct actor actors[ACTORS];
 	uint64_t calls[ACTORS][BATCH]; /* of the batch before */
 	uint64_t sent[ACTORS], cancelled[ACTORS];
 	bool done[ACTORS];
 };
 
-static struct crowd *
-crowd_of(struct actor *a)
+static struct callers *
+callers_of(struct actor *a)
 {
-	return container_of(a - a->limit, struct crowd, actors[0]);
+	return container_of(a - a->limit, struct callers, actors[0]);
 }
 
 static void
-check_done(struct crowd *c, struct actor *a)
+check_done(struct callers *c, struct actor *a)
 {
 	size_t i = a->limit;
 
@@ -38,7 +38,7 @@ check_done(struct crowd *c, struct actor *a)
 }
 
 static void
-cancel_some(struct crowd *c, struct actor *a)
+cancel_some(struct callers *c, struct actor *a)
 {
 	for (size_t i = 0; i < BATCH; i += 3) {
 		uint64_t call = c->calls[a->limit][i];
@@ -73,7 +73,7 @@ post_twice(struct actor *a, struct actor *to, uint64_t n)
 }
 
 static void
-make_calls(struct crowd *c, struct actor *a)
+make_calls(struct callers *c, struct actor *a)
 {
 	for (size_t i = 0; i < BATCH; i++) {
 		uint64_t n = c->sent[a->limit]++;
@@ -90,7 +90,7 @@ make_calls(struct crowd *c, struct actor *a)
 }
 
 static void
-forward(struct crowd *c, struct actor *a, struct msg *m, uint64_t number)
+forward(struct callers *c, struct actor *a, struct msg *m, uint64_t number)
 {
 	struct msg *on = msg_of(
 		a, &c->actors[(a->limit + 5) % ACTORS], number | FORWARDED);
@@ -103,7 +103,7 @@ forward(struct crowd *c, struct actor *a, struct msg *m, uint64_t number)
 static void
 on_run(struct actor *a, struct msg *m)
 {
-	struct crowd *c = crowd_of(a);
+	struct callers *c = callers_of(a);
 	uint64_t number;
 
 	memcpy(&number, m->data, sizeof(number));
@@ -125,7 +125,7 @@ static void
 on_reply(struct actor *a, uint64_t token)
 {
 	a->n_replies += token;
-	check_done(crowd_of(a), a);
+	check_done(callers_of(a), a);
 }
 
 static void
@@ -154,7 +154,7 @@ static void
 test_each_call_is_answered_or_cancelled(void **state)
 {
 	struct rig *rig = *state;
-	struct crowd *c = calloc(1, sizeof(*c));
+	struct callers *c = calloc(1, sizeof(*c));
 
 	assert_non_null(c);
 	for (size_t i = 0; i < ACTORS; i++) {

@@ -9,7 +9,7 @@
 #include "exec/pool.h"
 #include "fixture.h"
 
-enum { EVENTS = 500, CROWD = 16, TURNS = 10 };
+enum { EVENTS = 500, TURNS = 10 };
 
 struct scene {
 	struct rig *rig;
@@ -176,7 +176,6 @@ pool_end(struct scene *s)
 	pool_free(s->pool);
 }
 
-/* A leader's thread is woken to lead, not for a session. */
 static const enum pool_type types[] = {POOL_WORKER, POOL_THREADPOOL};
 
 static void
@@ -221,6 +220,50 @@ test_an_awake_thread_is_not_woken(void **state)
 	}
 }
 
+/* A leader's thread is woken to lead, not for a session: when one that leads
+ * has found an event for itself, so at most once a turn. */
+static void
+test_leaders_are_woken_once_a_turn(void **state)
+{
+	struct scene s;
+	struct loop *l;
+	uint64_t before, turns;
+
+	(void)state;
+	pool_begin(&s, POOL_LEADER);
+	l = s.rig->loops[0];
+	sem_post(&s.leave);
+	rig_await(s.rig, 1);
+	for (int i = 0; i < TURNS; i++) {
+		UNTIL(atomic_load(&l->sched.asleep));
+		before = atomic_load(&s.pool->n_woken);
+		turns = atomic_load(&l->turns);
+		burst(&s, EVENTS, true);
+		UNTIL(atomic_load(&l->sched.asleep));
+		assert_true(atomic_load(&s.pool->n_woken) - before <=
+			    atomic_load(&l->turns) - turns);
+	}
+	pool_end(&s);
+}
+
+/* One runs a session, the other leads: nobody sleeps, whatever comes. */
+static void
+test_an_awake_leader_is_not_woken(void **state)
+{
+	struct scene s;
+	uint64_t before;
+
+	(void)state;
+	pool_begin(&s, POOL_LEADER);
+	before = atomic_load(&s.pool->n_woken);
+	for (int i = 0; i < TURNS; i++)
+		burst(&s, EVENTS, false);
+	assert_int_equal(atomic_load(&s.pool->n_woken), before);
+	sem_post(&s.leave);
+	rig_await(s.rig, TURNS * EVENTS + 1);
+	pool_end(&s);
+}
+
 int
 main(void)
 {
@@ -229,6 +272,8 @@ main(void)
 		cmocka_unit_test(test_an_awake_loop_is_not_woken),
 		cmocka_unit_test(test_a_sleeping_thread_is_woken_once_a_turn),
 		cmocka_unit_test(test_an_awake_thread_is_not_woken),
+		cmocka_unit_test(test_leaders_are_woken_once_a_turn),
+		cmocka_unit_test(test_an_awake_leader_is_not_woken),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
