@@ -348,6 +348,8 @@ int evd__window_open(struct evd *c, uint64_t posts, uint64_t bytes);
 void evd__window_lost(struct evd *c);
 /* By what was granted, what the program wants, and what the ring holds. */
 void evd__window_bound(struct evd *c);
+/* The daemon grants another than it did. */
+void evd__window_grant(struct evd *c, uint64_t posts, uint64_t bytes);
 /* If it is the ring that a post has no room in, it gets more. */
 void evd__window_grow(struct evd *c);
 static inline bool

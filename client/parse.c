@@ -83,6 +83,9 @@ on_notice(struct evd *c, struct evd_event *ev, const struct part *part)
 		told = evd__on_gap(c, ev, notice->gap);
 	} else if (notice->what_case == EVENTD__V1__NOTICE__WHAT_TRACED) {
 		told = evd__on_traced(c, ev, notice->traced);
+	} else if (notice->what_case == EVENTD__V1__NOTICE__WHAT_WINDOW) {
+		evd__window_grant(
+			c, notice->window->posts, notice->window->bytes);
 	}
 	eventd__v1__notice__free_unpacked(notice, NULL);
 	return told ? PARSED_EVENT : PARSED_NONE;

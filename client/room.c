@@ -5,6 +5,7 @@
 
 #include "internal.h"
 #include "passing.h"
+#include "sequence.h"
 
 enum { RING_FIRST = 64 }; /* posts */
 
@@ -70,6 +71,21 @@ evd__window_open(struct evd *c, uint64_t posts, uint64_t bytes)
 	w->granted_bytes = bytes;
 	evd__window_bound(c);
 	return 0;
+}
+
+void
+evd__window_grant(struct evd *c, uint64_t posts, uint64_t bytes)
+{
+	struct window *w = &c->win;
+
+	if (!posts || !bytes || !w->granted_posts)
+		return;
+	w->granted_posts = posts > WINDOW_MAX ? WINDOW_MAX : posts;
+	w->granted_bytes = bytes;
+	if (w->max_posts) /* else it is shut */
+		evd__window_bound(c);
+	evd__sequence_resend(c);
+	evd__room_tell(c);
 }
 
 void

@@ -230,7 +230,7 @@ key_is_live(const struct config_key *key)
 {
 	static const char *const live[] = {"BusyPoll", "HelloTimeout",
 		"MaxConnections", "MaxMemfd", "SessionsDirectory",
-		"StopTimeout"};
+		"StopTimeout", "WindowBytes", "WindowPosts"};
 
 	for (size_t i = 0; i < sizeof(live) / sizeof(live[0]); i++)
 		if (strcmp(key->name, live[i]) == 0)
@@ -619,7 +619,8 @@ finish_daemon(struct loading *l)
 	if (l->source->log_level)
 		option_log_level(l, l->source->log_level);
 	count_loops(l);
-	limits_finish(c->user_limits, c->max_connections);
+	limits_finish(
+		c->user_limits, c->max_connections, c->hello_timeout_ms);
 	if (!r)
 		r = config_pools_finish(c);
 	if (c->window_bytes < c->limits.max_payload)

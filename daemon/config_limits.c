@@ -11,7 +11,9 @@
 
 #define MOST (UINT64_C(1) << 50)
 
-/* As its row says: Bytes= is a size, the others are numbers. */
+enum { HELLO_MAX_MS = 3600000 };
+
+/* Bytes= is a size, HelloTimeout= a span, the others are numbers. */
 static int
 value_of(enum charge_kind kind, const char *value, uint64_t *max)
 {
@@ -21,9 +23,12 @@ value_of(enum charge_kind kind, const char *value, uint64_t *max)
 		*max = UINT64_MAX;
 		return 0;
 	}
-	r = kind == CHARGE_BYTES ? value_size(value, max)
-				 : value_count(value, max);
+	r = kind == CHARGE_BYTES   ? value_size(value, max)
+	    : kind == CHARGE_HELLO ? value_span(value, max)
+				   : value_count(value, max);
 	if (!r && *max > MOST)
+		return VALUE_E_RANGE;
+	if (!r && kind == CHARGE_HELLO && (!*max || *max > HELLO_MAX_MS))
 		return VALUE_E_RANGE;
 	return r;
 }
@@ -82,8 +87,9 @@ config_limits_set(struct config_file *f, const char *words, const char *key,
 		return;
 	if (value_of(kind, value, &max)) {
 		config_file_error(f, f->at, "%s= needs %s, or none", key,
-			kind == CHARGE_BYTES ? "a size such as 64M"
-					     : "a number");
+			kind == CHARGE_BYTES   ? "a size such as 64M"
+			: kind == CHARGE_HELLO ? "a span such as 10s"
+					       : "a number");
 		return;
 	}
 	if (asprintf(&from, "%s:%u", f->path, f->at.line) < 0)

@@ -571,7 +571,6 @@ server_set_up(struct daemon *d, const struct config *c)
 	d->server.max_connections = c->max_connections;
 	d->server.max_calls = c->limits.max_calls;
 	d->server.policy = c->policy;
-	d->server.hello_timeout_ms = c->hello_timeout_ms;
 	d->server.max_memfd = c->max_memfd;
 }
 

@@ -485,13 +485,11 @@ transition_guard(struct round *round, struct loop *l)
 		net_set_limits(l->net,
 			&(struct net_limits){
 				.max_connections = t->config->max_connections,
-				.hello_timeout_ms = t->config->hello_timeout_ms,
 				.max_memfd = t->config->max_memfd,
+				.window_posts = t->config->window_posts,
+				.window_bytes = t->config->window_bytes,
 			});
 	}
-	if (l->sched.index == 0 && t->config->user_limits)
-		users_set_limits(
-			&l->sched.kernel->users, TAKE(t->config->user_limits));
 }
 
 /* What was guarded by the old rules has gone, what is by the new ones is not
@@ -499,6 +497,11 @@ transition_guard(struct round *round, struct loop *l)
 static void
 transition_released(struct round *round)
 {
+	struct transition *t = container_of(round, struct transition, round);
+	struct kernel *k = t->hosting->loops[0].sched.kernel;
+
+	if (t->config->user_limits)
+		users_set_limits(&k->users, TAKE(t->config->user_limits));
 	round_start(round, transition_guard, transition_guarded);
 }
 

@@ -16,6 +16,7 @@ enum {
 	WARN_S = 60,       /* between two warnings of one limit */
 	TELL_S = 10,       /* between two log lines of refusals */
 	SWEEP_FROM = 1024, /* users in the table: look for one that left */
+	HELLO_MS = 10000,  /* until it is configured */
 };
 
 const char *const charge_keys[CHARGES + 1] = {
@@ -29,6 +30,7 @@ const char *const charge_keys[CHARGES + 1] = {
 	[CHARGE_WATCHES] = "Watches",
 	[CHARGE_RATE] = "ConnectionRate",
 	[CHARGE_BURST] = "ConnectionBurst",
+	[CHARGE_HELLO] = "HelloTimeout",
 };
 
 static const char *const charge_texts[CHARGES] = {
@@ -42,6 +44,7 @@ static const char *const charge_texts[CHARGES] = {
 	[CHARGE_WATCHES] = "watches",
 	[CHARGE_RATE] = "connections a second",
 	[CHARGE_BURST] = "connections at once",
+	[CHARGE_HELLO] = "milliseconds to the hello",
 };
 
 /* ---- limits ------------------------------------------------------------ */
@@ -72,10 +75,12 @@ limits_new(uint32_t owner, bool own)
 }
 
 void
-limits_finish(struct limits *l, uint64_t max_connections)
+limits_finish(struct limits *l, uint64_t max_connections, uint32_t hello_ms)
 {
 	struct limit *all = &l->all[CHARGE_CONNECTIONS];
 
+	if (!l->all[CHARGE_HELLO].from)
+		l->all[CHARGE_HELLO].max = hello_ms;
 	l->max_connections = max_connections;
 	if (!all->from) /* one user alone cannot keep all others out */
 		all->max = l->own ? max_connections
@@ -204,7 +209,7 @@ users_init(struct users *u)
 		free(u->table);
 		return err_raise(-ENOMEM);
 	}
-	limits_finish(u->limits, UINT64_MAX);
+	limits_finish(u->limits, UINT64_MAX, HELLO_MS);
 	pthread_mutex_init(&u->lock, NULL);
 	return 0;
 }
@@ -361,11 +366,10 @@ calm_below(uint64_t max)
 	return max - max / 5 * 2;
 }
 
-/* It has come near its limit, or left it: once each, for it has been told
- * before that there is less of it. */
-static void
-look_near(struct users *u, struct user *user, enum charge_kind kind,
-	uint64_t used, uint64_t now_ns)
+/* It has come near its limit, or left it. True: that is to be told, once each,
+ * for it has been told before that there is less of it. */
+static bool
+is_news(struct user *user, enum charge_kind kind, uint64_t used)
 {
 	uint64_t max =
 		atomic_load_explicit(&user->max[kind], memory_order_relaxed);
@@ -373,21 +377,36 @@ look_near(struct users *u, struct user *user, enum charge_kind kind,
 
 	if (used < calm_below(max)) {
 		atomic_fetch_and(&user->warned, ~bit);
-		return;
+		return false;
 	}
-	if (max == UINT64_MAX || used < near_from(max) ||
-		(atomic_fetch_or(&user->warned, bit) & bit))
+	return max != UINT64_MAX && used >= near_from(max) &&
+	       !(atomic_fetch_or(&user->warned, bit) & bit);
+}
+
+static void
+warn_locked(struct users *u, struct user *user, enum charge_kind kind,
+	uint64_t used, uint64_t now_ns)
+{
+	if (user->warned_ns[kind] &&
+		now_ns - user->warned_ns[kind] <= (uint64_t)WARN_S * NS_PER_S)
+		return;
+	user->warned_ns[kind] = now_ns;
+	log_warn("user.near-limit",
+		"uid=%" PRIu32 " what=\"%s\" used=%" PRIu64 " limit=%" PRIu64
+		" key=%s= from=\"%s\"",
+		atomic_load(&user->uid), charge_texts[kind], used,
+		atomic_load(&user->max[kind]), charge_keys[kind],
+		where(u, user, kind));
+}
+
+static void
+look_near(struct users *u, struct user *user, enum charge_kind kind,
+	uint64_t used, uint64_t now_ns)
+{
+	if (!is_news(user, kind, used))
 		return;
 	pthread_mutex_lock(&u->lock);
-	if (!user->warned_ns[kind] ||
-		now_ns - user->warned_ns[kind] > (uint64_t)WARN_S * NS_PER_S) {
-		user->warned_ns[kind] = now_ns;
-		log_warn("user.near-limit",
-			"uid=%" PRIu32 " what=\"%s\" used=%" PRIu64
-			" limit=%" PRIu64 " key=%s= from=\"%s\"",
-			atomic_load(&user->uid), charge_texts[kind], used, max,
-			charge_keys[kind], where(u, user, kind));
-	}
+	warn_locked(u, user, kind, used, now_ns);
 	pthread_mutex_unlock(&u->lock);
 }
 
@@ -440,6 +459,11 @@ refuse_locked(struct users *u, struct user *user, enum charge_kind kind,
 			"uid %" PRIu32 " connects more than %" PRIu64
 			" times a second (%s= of [Limits] in eventd.conf: %s)",
 			uid, max, charge_keys[kind], where(u, user, kind));
+	else if (kind == CHARGE_HELLO)
+		snprintf(text, size,
+			"uid %" PRIu32 " said no hello within %" PRIu64
+			" ms (%s= in eventd.conf: %s)",
+			uid, max, charge_keys[kind], where(u, user, kind));
 	else
 		snprintf(text, size,
 			"uid %" PRIu32 " has %" PRIu64 " of %" PRIu64
@@ -471,8 +495,8 @@ user_refuse(struct users *u, struct user *user, enum charge_kind kind,
 /* ---- connections ------------------------------------------------------- */
 
 /* A bucket of ConnectionBurst= that fills by ConnectionRate= a second. */
-static bool
-take_token(struct user *user, uint64_t now_ns)
+static void
+fill_bucket(struct user *user, uint64_t now_ns)
 {
 	double rate = (double)atomic_load(&user->max[CHARGE_RATE]);
 	double burst = (double)atomic_load(&user->max[CHARGE_BURST]);
@@ -483,20 +507,62 @@ take_token(struct user *user, uint64_t now_ns)
 	user->tokens_ns = now_ns;
 	if (user->tokens > burst)
 		user->tokens = burst;
+}
+
+/* So much of it is taken. */
+static uint64_t
+bucket_used(const struct user *user)
+{
+	double burst = (double)atomic_load(&user->max[CHARGE_BURST]);
+
+	return burst > user->tokens ? (uint64_t)(burst - user->tokens) : 0;
+}
+
+static bool
+take_token(struct users *u, struct user *user, uint64_t now_ns)
+{
+	fill_bucket(user, now_ns);
 	if (user->tokens < 1)
 		return false;
 	user->tokens -= 1;
+	if (is_news(user, CHARGE_BURST, bucket_used(user)))
+		warn_locked(u, user, CHARGE_BURST, bucket_used(user), now_ns);
 	return true;
 }
 
+uint64_t
+users_used(struct users *u, struct user *user, enum charge_kind kind,
+	uint64_t now_ns)
+{
+	uint64_t used;
+
+	if (kind != CHARGE_BURST)
+		return used_of(user, kind);
+	pthread_mutex_lock(&u->lock);
+	fill_bucket(user, now_ns);
+	used = bucket_used(user);
+	is_news(user, kind, used); /* no more, perhaps */
+	pthread_mutex_unlock(&u->lock);
+	return used;
+}
+
 static enum charge_kind
-lacks(struct user *user, uint64_t now_ns)
+lacks(struct users *u, struct user *user, uint64_t now_ns)
 {
 	if (!user_has_room(user, CHARGE_CONNECTIONS, 0, 1))
 		return CHARGE_CONNECTIONS;
 	if (!user_has_room(user, CHARGE_GREETING, 0, 1))
 		return CHARGE_GREETING;
-	return take_token(user, now_ns) ? CHARGES : CHARGE_RATE;
+	return take_token(u, user, now_ns) ? CHARGES : CHARGE_RATE;
+}
+
+static void
+greeting_locked(struct users *u, struct user *user, uint64_t now_ns)
+{
+	int64_t n = atomic_fetch_add(&user->used[CHARGE_GREETING], 1) + 1;
+
+	if (n > 0 && is_news(user, CHARGE_GREETING, (uint64_t)n))
+		warn_locked(u, user, CHARGE_GREETING, (uint64_t)n, now_ns);
 }
 
 int
@@ -509,11 +575,11 @@ users_admit(struct users *u, uint32_t uid, uint64_t now_ns, struct user **out,
 	pthread_mutex_lock(&u->lock);
 	user = user_get(u, uid, now_ns);
 	if (user) {
-		kind = lacks(user, now_ns);
+		kind = lacks(u, user, now_ns);
 		if (kind != CHARGES)
 			refuse_locked(u, user, kind, now_ns, text, size);
 		else /* under the lock, so that it stays in the table */
-			atomic_fetch_add(&user->used[CHARGE_GREETING], 1);
+			greeting_locked(u, user, now_ns);
 	}
 	pthread_mutex_unlock(&u->lock);
 	if (!user)

@@ -25,6 +25,7 @@ enum charge_kind {
 	CHARGE_WATCHES, /* of names, sessions and the like */
 	CHARGE_RATE,    /* connections a second; not held, but limited */
 	CHARGE_BURST,   /* connections at once beyond the rate; likewise */
+	CHARGE_HELLO,   /* ms to a connection's hello; likewise */
 	CHARGES,
 };
 /* Keys of [Limits], by enum charge_kind. */
@@ -57,8 +58,10 @@ struct limits {
 };
 /* With the defaults; NULL: out of memory. */
 struct limits *limits_new(uint32_t owner, bool own);
-/* All has been set; so many connections there may be. */
-void limits_finish(struct limits *l, uint64_t max_connections);
+/* All has been set; so many connections there may be, and so long they may take
+ * to say hello. */
+void limits_finish(
+	struct limits *l, uint64_t max_connections, uint32_t hello_ms);
 struct limits *limits_free(struct limits *l);
 /* @uid NULL: of all. A later one replaces. 0 or -ENOMEM. */
 int limits_set(struct limits *l, const uint32_t *uid, enum charge_kind kind,
@@ -113,6 +116,9 @@ struct user *users_charge(struct users *u, uint32_t uid, enum charge_kind kind,
 /* The @i-th user in the table, from 0, or NULL at the end of it; free ones have
  * no charges, denials or refusals. */
 struct user *users_look(struct users *u, uint32_t i);
+/* How much he has: what is charged, or of ConnectionBurst= is taken. */
+uint64_t users_used(struct users *u, struct user *user, enum charge_kind kind,
+	uint64_t now_ns);
 /* What counts for @uid, whether in the table or not: @out->from is a copy to be
  * freed, or NULL. */
 int users_limit(struct users *u, uint32_t uid, enum charge_kind kind,
@@ -135,8 +141,8 @@ user_has_room(const struct user *user, enum charge_kind kind, int64_t unseen,
 	return (used < 0 ? 0 : (uint64_t)used) <= max &&
 	       n <= max - (used < 0 ? 0 : (uint64_t)used);
 }
-/* There is not: count that, log it now and then, and say who, what, how much
- * and which key in @text. Returns EVD_STATUS_LIMIT. */
+/* There is not, or a hello took longer: count it, log it now and then, and say
+ * who, what, how much and which key in @text. Returns EVD_STATUS_LIMIT. */
 int user_refuse(struct users *u, struct user *user, enum charge_kind kind,
 	uint64_t now_ns, char *text, size_t size);
 

@@ -31,7 +31,6 @@ server_init(struct server *server)
 	server->window_bytes = 4 << 20;
 	server->max_connections = 16384;
 	server->max_calls = 1024;
-	server->hello_timeout_ms = 10000;
 	server->max_memfd = 32 << 20;
 }
 
@@ -57,6 +56,9 @@ net_init(struct net *net, struct loop *l, struct server *server)
 	if (r)
 		return err_raise(r);
 	net->hello_timer.data = net;
+	net->hello_ns = UINT64_MAX;
+	net->window_posts = server->window_posts;
+	net->window_bytes = server->window_bytes;
 	l->net = net;
 	l->sched.kernel->crowds = &mailslot_crowds;
 	return 0;
@@ -72,21 +74,81 @@ net_deinit(struct net *net)
 	net->policy = policy_unref(net->policy);
 }
 
-static void
-arm_hello_timer(struct net *net)
+/* When its hello is late. */
+static uint64_t
+hello_due_ns(const struct conn *c)
 {
-	struct conn *oldest;
-	uint64_t due, now;
+	uint64_t ms = atomic_load_explicit(
+		&c->peer.user->max[CHARGE_HELLO], memory_order_relaxed);
 
-	if (list_is_empty(&net->greeting) || net->closing)
+	return ms > UINT32_MAX ? UINT64_MAX : c->accepted_ns + ms * NS_PER_MS;
+}
+
+enum { HELLO_LOOK_MS = 10 }; /* between two looks, however many are late */
+
+static void
+look_at_hellos(struct net *net, uint64_t due_ns)
+{
+	uint64_t now = net->loop->sched.now_ns;
+
+	if (net->closing || due_ns >= net->hello_ns)
 		return;
-	oldest = container_of(net->greeting.next, struct conn, greeting);
-	due = oldest->accepted_ns +
-	      (uint64_t)net->server->hello_timeout_ms * NS_PER_MS;
-	now = net->loop->sched.now_ns;
+	net->hello_ns = due_ns;
 	loop_touch(net->loop);
 	uv_timer_start(&net->hello_timer, net_on_hello_timer,
-		due > now ? (due - now) / NS_PER_MS + 1 : 0, 0);
+		due_ns > now ? (due_ns - now) / NS_PER_MS + 1 : 0, 0);
+}
+
+static void
+net_on_hello_timer(uv_timer_t *timer)
+{
+	struct net *net = timer->data;
+	struct sched *s = &net->loop->sched;
+	uint64_t next = UINT64_MAX, now = clock_now(s->kernel->clock), due;
+	char text[VERB_TEXT_MAX];
+
+	s->now_ns = now;
+	LIST_FOREACH (node, &net->greeting) {
+		struct conn *c = container_of(node, struct conn, greeting);
+
+		due = hello_due_ns(c);
+		if (due <= now) {
+			user_refuse(&s->kernel->users, c->peer.user,
+				CHARGE_HELLO, now, text, sizeof(text));
+			conn_end(c, EVD_STATUS_TIMEOUT, "%s", text);
+		} else if (due < next) {
+			next = due;
+		}
+	}
+	net->hello_ns = UINT64_MAX;
+	if (next < now + HELLO_LOOK_MS * NS_PER_MS)
+		next = now + HELLO_LOOK_MS * NS_PER_MS;
+	if (next != UINT64_MAX)
+		look_at_hellos(net, next);
+}
+
+static void
+grant_window(struct net *net, uint32_t posts, uint64_t bytes)
+{
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__Window window = EVENTD__V1__WINDOW__INIT;
+
+	window.posts = posts;
+	window.bytes = bytes;
+	notice.what_case = EVENTD__V1__NOTICE__WHAT_WINDOW;
+	notice.window = &window;
+	LIST_FOREACH (node, &net->conns) {
+		struct conn *c = container_of(node, struct conn, link);
+
+		if (c->state != CONN_OPEN)
+			continue;
+		/* what it has been granted it may have used by now */
+		if (posts > c->window_posts)
+			c->window_posts = posts;
+		if (bytes > c->window_bytes)
+			c->window_bytes = bytes;
+		conn_send_message(c, FRAME_NOTICE, &notice.base);
+	}
 }
 
 void
@@ -95,28 +157,16 @@ net_set_limits(struct net *net, const struct net_limits *limits)
 	struct server *server = net->server;
 
 	atomic_store(&server->max_connections, limits->max_connections);
-	atomic_store(&server->hello_timeout_ms, limits->hello_timeout_ms);
 	atomic_store(&server->max_memfd, limits->max_memfd);
-	arm_hello_timer(net);
-}
-
-static void
-net_on_hello_timer(uv_timer_t *timer)
-{
-	struct net *net = timer->data;
-	uint64_t limit = (uint64_t)net->server->hello_timeout_ms * NS_PER_MS;
-
-	net->loop->sched.now_ns = clock_now(net->loop->sched.kernel->clock);
-	LIST_FOREACH (node, &net->greeting) {
-		struct conn *c = container_of(node, struct conn, greeting);
-
-		if (net->loop->sched.now_ns - c->accepted_ns < limit)
-			break;
-		conn_end(c, EVD_STATUS_TIMEOUT,
-			"no hello within %" PRIu32 " ms (HelloTimeout=)",
-			net->server->hello_timeout_ms);
-	}
-	arm_hello_timer(net);
+	atomic_store(&server->window_posts, limits->window_posts);
+	atomic_store(&server->window_bytes, limits->window_bytes);
+	if (net->window_posts != limits->window_posts ||
+		net->window_bytes != limits->window_bytes)
+		grant_window(net, limits->window_posts, limits->window_bytes);
+	net->window_posts = limits->window_posts;
+	net->window_bytes = limits->window_bytes;
+	if (!list_is_empty(&net->greeting))
+		look_at_hellos(net, 0);
 }
 
 /* ---- polling ----------------------------------------------------------- */
@@ -360,14 +410,12 @@ conn_turn_away(int fd, int status, const char *text)
 static void
 await_hello(struct conn *c)
 {
-	struct net *net = c->net;
-	bool first = list_is_empty(&net->greeting);
-
-	list_append(&net->greeting, &c->greeting);
 	conn_read(c);
 	loop_defer(c->loop, &c->flush);
-	if (first && c->state == CONN_GREETING)
-		arm_hello_timer(net);
+	if (c->state != CONN_GREETING)
+		return;
+	list_append(&c->net->greeting, &c->greeting);
+	look_at_hellos(c->net, hello_due_ns(c));
 }
 
 int
@@ -406,6 +454,7 @@ conn_open(struct loop *l, int fd)
 		atomic_fetch_sub(&net->server->shared.n_connections, 1);
 		return r == USER_E_LIMIT ? 0 : err_pass(r);
 	}
+	list_init(&c->greeting);
 	net->n_conns++;
 	list_append(&net->conns, &c->link);
 	log_debug("conn.open", "conn=%" PRIu64 " uid=%u pid=%d", c->session->id,
@@ -419,6 +468,8 @@ conn_greeted(struct conn *c)
 {
 	c->state = CONN_OPEN;
 	c->greeted = true;
+	c->window_posts = c->server->window_posts;
+	c->window_bytes = c->server->window_bytes;
 	user_charge(&c->loop->sched.kernel->users, c->peer.user,
 		CHARGE_GREETING, -1, c->loop->sched.now_ns);
 	list_remove(&c->greeting);

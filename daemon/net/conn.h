@@ -32,11 +32,11 @@
  * fixed from then on but for the counts and what net_set_limits() changes. */
 struct server {
 	struct peer_shared shared;
-	uint32_t window_posts; /* unacknowledged posts of a connection */
-	uint64_t window_bytes;
+	/* What connections are granted: posts that are not acknowledged. */
+	_Atomic uint32_t window_posts;
+	_Atomic uint64_t window_bytes; /* ... and their payloads */
 	_Atomic uint32_t max_connections;
-	uint32_t max_calls; /* outstanding, of a connection */
-	_Atomic uint32_t hello_timeout_ms;
+	uint32_t max_calls;         /* outstanding, of a connection */
 	_Atomic uint32_t max_memfd; /* bytes; 0: none are taken */
 	_Atomic uint32_t n_memfds;  /* in the daemon */
 	struct policy *policy;      /* at the start; see net_set_policy() */
@@ -49,9 +49,12 @@ struct net {
 	struct loop *loop;
 	struct server *server;
 	struct list conns;    /* all of this loop, oldest first */
-	struct list greeting; /* those that have not said hello */
+	struct list greeting; /* those that have not said hello at once */
 	unsigned n_conns;
-	uv_timer_t hello_timer; /* for the oldest of them */
+	uv_timer_t hello_timer; /* for the first of them to be late */
+	uint32_t window_posts;  /* as its connections were told last */
+	uint64_t window_bytes;
+	uint64_t hello_ns; /* when it looks; UINT64_MAX: it does not */
 	struct outbuf_pool pool;
 	struct policy *policy; /* in force here; a reference */
 	struct rights_cache rights;
@@ -62,10 +65,13 @@ int net_init(struct net *net, struct loop *l, struct server *server);
 void net_deinit(struct net *net); /* its handles close in later turns */
 /* @policy is in force from now on, for every connection. The loop's thread. */
 void net_set_policy(struct net *net, struct policy *policy);
-/* What may change while the daemon runs: counts from now on, for those that
- * have not said hello as well. Each loop's thread. */
+/* What may change while the daemon runs: counts from now on; those that are
+ * connected are told of another window, and those that have not said hello are
+ * looked at, for what users may take for it has changed before. Each loop's
+ * thread. */
 struct net_limits {
-	uint32_t max_connections, hello_timeout_ms, max_memfd;
+	uint32_t max_connections, max_memfd, window_posts;
+	uint64_t window_bytes;
 };
 void net_set_limits(struct net *net, const struct net_limits *limits);
 
@@ -131,7 +137,7 @@ struct conn {
 	struct io_watch watch;
 	struct loop_flush flush;
 	struct list link;     /* in net->conns */
-	struct list greeting; /* in net->greeting */
+	struct list greeting; /* in net->greeting, or alone */
 	uint64_t accepted_ns; /* monotonic */
 	int fd;
 	uint8_t state;     /* enum conn_state */
@@ -154,10 +160,12 @@ struct conn {
 	/* posts of this client */
 	uint64_t seq; /* of the last that came */
 	struct acks acks;
-	uint64_t ack_sent;   /* all up to it are settled, and told so */
-	uint64_t n_posts;    /* not settled */
-	uint64_t posts_size; /* their payload bytes */
-	uint64_t *also;      /* settled out of order, not told yet */
+	uint64_t ack_sent;     /* all up to it are settled, and told so */
+	uint64_t n_posts;      /* not settled */
+	uint64_t posts_size;   /* their payload bytes */
+	uint64_t window_bytes; /* it was granted, at the most */
+	uint32_t window_posts;
+	uint64_t *also; /* settled out of order, not told yet */
 	uint32_t n_also, also_room;
 	/* what it refers to */
 	struct alias **refs; /* ref - 1 is the index */

@@ -370,12 +370,11 @@ on_post(struct conn *c, const struct envelope *e)
 			c->seq);
 		return;
 	}
-	if (c->n_posts >= c->server->window_posts ||
-		c->posts_size > c->server->window_bytes) {
+	if (c->n_posts >= c->window_posts || c->posts_size > c->window_bytes) {
 		conn_end(c, EVD_STATUS_LIMIT,
 			"more than the window of %" PRIu32 " posts and %" PRIu64
 			" bytes unacknowledged",
-			c->server->window_posts, c->server->window_bytes);
+			c->window_posts, c->window_bytes);
 		return;
 	}
 	if (acks_add(&c->acks, e->seq)) {
@@ -588,8 +587,8 @@ send_welcome(struct conn *c)
 	welcome.session = c->session->id;
 	welcome.max_payload = limits->max_payload;
 	welcome.max_frame = (uint64_t)limits->max_payload + CONN_FRAME_SLACK;
-	welcome.window_posts = c->server->window_posts;
-	welcome.window_bytes = c->server->window_bytes;
+	welcome.window_posts = c->window_posts;
+	welcome.window_bytes = c->window_bytes;
 	welcome.max_calls = c->server->max_calls;
 	welcome.call_timeout_ms = limits->call_timeout_ms;
 	if (c->passed) {

@@ -8,24 +8,23 @@
 enum { USERS_PAGE = 100 };
 
 static bool
-put_limit(struct gather *g, Eventd__V1__UserLimits *info,
-	const struct user *user, enum charge_kind kind)
+put_limit(struct gather *g, Eventd__V1__UserLimits *info, struct user *user,
+	enum charge_kind kind)
 {
 	Eventd__V1__Limit *limit = gather_alloc(g, sizeof(*limit));
+	struct users *users = &g->home->kernel->users;
 	struct limit now;
-	int64_t used = 0;
 
 	if (!limit)
 		return false;
 	eventd__v1__limit__init(limit);
-	users_limit(&g->home->kernel->users, info->uid, kind, &now);
+	users_limit(users, info->uid, kind, &now);
 	if (user) {
-		used = atomic_load(&user->used[kind]);
+		limit->used = users_used(users, user, kind, g->home->now_ns);
 		limit->refused = atomic_load(&user->refused[kind]);
 		limit->near = atomic_load(&user->warned) >> kind & 1;
 	}
 	limit->key = (char *)charge_keys[kind];
-	limit->used = used < 0 ? 0 : (uint64_t)used;
 	limit->max = now.max;
 	limit->from = gather_string(g, now.from ? now.from : "");
 	free(now.from);
@@ -35,7 +34,7 @@ put_limit(struct gather *g, Eventd__V1__UserLimits *info,
 
 /* @user is NULL: he has not been here. */
 static bool
-put_user(struct gather *g, uint32_t uid, const struct user *user)
+put_user(struct gather *g, uint32_t uid, struct user *user)
 {
 	Eventd__V1__LimitsReport *report = g->out;
 	Eventd__V1__UserLimits *info = gather_alloc(g, sizeof(*info));

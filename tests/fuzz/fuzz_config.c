@@ -75,7 +75,7 @@ read_daemon(const char *text, size_t size, struct config_errors *errors)
 		config_file_parse(&f, text, size))
 		abort();
 	ask(config.policy);
-	limits_finish(config.user_limits, 1000);
+	limits_finish(config.user_limits, 1000, 10000);
 	limits_free(config.user_limits);
 	config_errors_deinit(&config.warnings);
 	free(config.socket);

@@ -11,7 +11,7 @@ import ctl
 import harness
 from harness import fields, first, wait_for
 
-DENIED, LIMIT, NOT_FOUND = 14, 11, 18
+DENIED, LIMIT, NOT_FOUND, TIMEOUT = 14, 11, 18, 16
 ALICE, BOB = 61000, 61001
 
 SINK = """
@@ -32,6 +32,51 @@ def verb(client, name, *body):
     return first(response, 2), first(response, 3, b"").decode()
 
 
+class Walk:
+    """Ways to use one more of each limit: status and text."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+
+    def stranger(self, _client, uid, _i, hello=False):
+        client = self.daemon.client_as(uid, hello=False)
+        try:
+            if hello:
+                client.greet()
+                return 0, ""
+            client.socket.settimeout(0.05)  # is it told at once?
+            client.receive()
+        except (harness.Closed, ConnectionError):
+            pass
+        except TimeoutError:
+            return 0, ""
+        client.socket.settimeout(harness.DEADLINE)
+        client.drain()
+        return client.errors[0]
+
+    def connect(self, client, uid, i):
+        return self.stranger(client, uid, i, True)
+
+    def post(self, client, _uid, _i):
+        status = client.post("sink", "tick", b"x" * 1000)
+        return status, client.failures.get(client.seq, (0, ""))[1]
+
+    def delay(self, client, _uid, _i):
+        return verb(client, "delay", (1, "sink"), (2, "tick"), (5, 3600000))
+
+    def bind(self, client, uid, i):
+        return verb(client, "bind", (1, f"a{uid}.{i}"), (2, i + 1))
+
+    def call(self, client, _uid, _i):
+        number = client.call_soon("sink", "silent")
+        client.request("ping")  # what is refused is answered before
+        status, text = client.replies.get(number, (0, b""))
+        return status, text.decode()
+
+    def watch(self, client, _uid, i):
+        return verb(client, "watch_names", (1, f"x{i}*"))
+
+
 class Limits(ctl.TestCase):
     def limits(self, *lines, daemon=()):
         path = self.daemon.open_to_all(*daemon)
@@ -48,7 +93,8 @@ class Limits(ctl.TestCase):
 
     def used(self, uid):
         return {key: limit["used"] for key, limit in self.object(
-            "limits", str(uid))["limits"].items() if limit["used"]}
+            "limits", str(uid))["limits"].items()
+            if limit["used"] and key != "ConnectionBurst"}  # it fills itself
 
     def back_to_zero(self, *uids):
         for uid in uids:
@@ -107,6 +153,121 @@ class Limits(ctl.TestCase):
         for c in self.daemon.clients:
             c.close()
         self.back_to_zero(ALICE, BOB)
+
+    # what each row of [Limits] is to have: its value and where it comes from,
+    # how much is used, a warning before it acts, and an error with all of that
+    @ROOT
+    def test_each_limit_is_seen_warned_of_and_told(self):
+        walk = Walk(self.daemon)
+        rows = {
+            "Connections": ("5", "connections", walk.connect),
+            "Greeting": ("5", "connections without a hello", walk.stranger),
+            "Events": ("5", "events queued", walk.post),
+            "Bytes": ("5000", "bytes queued", walk.post),
+            "Timers": ("5", "timers", walk.delay),
+            "Aliases": ("5", "aliases bound", walk.bind),
+            "Calls": ("5", "calls outstanding", walk.call),
+            "Watches": ("5", "watches", walk.watch),
+        }
+        lines = []
+        for n, (key, (most, _, _)) in enumerate(rows.items()):
+            lines += [f"[Limits uid:{ALICE + n}]", f"{key}={most}"]
+        path = self.limits(*lines)
+        self.start()
+        self.ctl("queue", "pause", "sink")
+        known = set(self.object("limits", "0")["limits"])
+        self.assertEqual(known - set(rows), {
+            "ConnectionRate", "ConnectionBurst", "HelloTimeout"})
+        for n, (key, (most, what, take)) in enumerate(rows.items()):
+            with self.subTest(key):
+                self.walk(key, int(most), what, take, ALICE + n, path)
+        self.ctl("queue", "purge", "--yes", "sink")
+        self.ctl("cancel", "sink", "--all")
+        for c in self.daemon.clients:
+            c.close()
+        self.back_to_zero(*(ALICE + n for n in range(len(rows))))
+
+    def walk(self, key, most, what, take, uid, path):
+        step = most // 5
+        client = None if take.__name__ in ("connect", "stranger") else \
+            self.daemon.client_as(uid)
+        for i in range(4):
+            self.assertEqual(take(client, uid, i)[0], 0)
+        wait_for(lambda: self.of(uid, key)["used"] == 4 * step, "its use")
+        limit = self.of(uid, key)
+        self.assertEqual(limit["max"], most)
+        self.assertTrue(limit["from"].startswith(path + ":"))
+        self.assertTrue(limit["near"])
+        self.assertEqual(limit["refused"], 0)
+        self.daemon.logged(f'user.near-limit uid={uid} what="{what}" '
+                           f'used={4 * step} limit={most} key={key}= '
+                           f'from="{path}:')
+        self.assertEqual(take(client, uid, 4)[0], 0)
+        self.assert_limit(take(client, uid, 5), key,
+                          f"uid {uid} has {most} of {most} {what}", path)
+        self.assertEqual(self.of(uid, key)["refused"], 1)
+        self.daemon.logged(f'user.limit uid={uid} what="{what}" used={most} '
+                           f'limit={most} key={key}= from="{path}:')
+
+    @ROOT
+    def test_the_rate_is_seen_warned_of_and_told(self):
+        path = self.limits(f"[Limits uid:{ALICE}]", "ConnectionRate=1",
+                           "ConnectionBurst=10")
+        self.start()
+        for _ in range(8):
+            self.daemon.client_as(ALICE)
+        wait_for(lambda: "key=ConnectionBurst=" in self.daemon.text() or
+                 self.daemon.client_as(ALICE), "a warning")
+        self.assertGreater(self.of(ALICE, "ConnectionBurst")["used"], 0)
+
+        def refused():
+            client = self.daemon.client_as(ALICE, hello=False)
+            try:
+                client.greet()
+            except (harness.Closed, ConnectionError):
+                client.drain()
+                return client
+            return None
+        error = wait_for(refused, "a refusal").errors[0]
+        self.assertEqual(error[0], LIMIT)
+        self.assertIn(f"uid {ALICE} connects more than 1 times a second "
+                      f"(ConnectionRate= of [Limits] in eventd.conf: {path}:",
+                      error[1])
+        self.daemon.logged("key=ConnectionRate=")
+        wait_for(lambda: not self.of(ALICE, "ConnectionBurst")["near"],
+                 "the bucket to fill")
+
+    @ROOT
+    def test_each_user_has_a_time_to_say_hello(self):
+        path = self.limits(f"[Limits uid:{ALICE}]", "HelloTimeout=100ms")
+        self.start()
+        bob = self.daemon.client_as(BOB, hello=False)
+        silent = self.daemon.client_as(ALICE, hello=False)
+        silent.drain()
+        self.assertEqual(silent.errors, [(TIMEOUT, f"uid {ALICE} said no hello "
+            f"within 100 ms (HelloTimeout= in eventd.conf: {path}:6)")])
+        limit = self.of(ALICE, "HelloTimeout")
+        self.assertEqual((limit["max"], limit["from"], limit["refused"]),
+                         (100, path + ":6", 1))
+        self.assertEqual(self.of(BOB, "HelloTimeout")["max"], 10000)
+        bob.greet()
+        self.assertEqual(bob.call("sink", "hello", b"x"), (0, b"x"))
+
+    # a reload counts for those that come, and tells those that are there
+    def test_windows_change_at_a_reload(self):
+        self.daemon.configure("WindowPosts=8", "WindowBytes=1M")
+        self.start()
+        self.ctl("queue", "pause", "sink")
+        old = self.daemon.client()
+        self.assertEqual(first(old.welcome, 7), 8)
+        self.daemon.configure("WindowPosts=20", "WindowBytes=2M")
+        self.daemon.hangup()
+        old.until(lambda: any(230 in n for n in old.notices))
+        window = fields(first(old.notices[-1], 230))
+        self.assertEqual((first(window, 1), first(window, 2)), (20, 2 << 20))
+        new = self.daemon.client()
+        self.assertEqual(first(new.welcome, 7), 20)
+        self.assertNotIn("needs-restart", self.daemon.text())
 
     # B11
     @ROOT

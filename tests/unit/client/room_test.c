@@ -120,6 +120,50 @@ test_a_poster_bounds_itself_in_bytes(void **state)
 	assert_int_equal(evd_post(f->c, "a", "e", data, 100), 0);
 }
 
+static void
+grant(struct fake *f, uint64_t posts, uint64_t bytes)
+{
+	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
+	Eventd__V1__Notice notice = EVENTD__V1__NOTICE__INIT;
+	Eventd__V1__Window window = EVENTD__V1__WINDOW__INIT;
+	Eventd__V1__Notice *notices = &notice;
+
+	window.posts = posts;
+	window.bytes = bytes;
+	notice.what_case = EVENTD__V1__NOTICE__WHAT_WINDOW;
+	notice.window = &window;
+	frame.notice = notices;
+	fake_send(f, &frame);
+}
+
+/* The daemon may grant more or less while it is connected. */
+static void
+test_the_window_follows_what_the_daemon_grants(void **state)
+{
+	struct fake *f = *state;
+
+	assert_int_equal(evd_set_blocking(f->c, false), 0);
+	fill(f, 8);
+	assert_int_equal(evd_want_room(f->c, 1), 0);
+	grant(f, 200, 2000);
+	fake_next_is(f, EVD_ROOM);
+	assert_int_equal(evd_window_posts(f->c), 200);
+	assert_int_equal(evd_window_bytes(f->c), 2000);
+	fill(f, 192); /* more than the ring had room for */
+	grant(f, 4, 1000);
+	fake_settle_down(f);
+	fake_send_ack(f, 196, NULL, 0);
+	fake_settle_down(f);
+	assert_int_equal(evd_post(f->c, "a", "e", "x", 1), -EAGAIN);
+	assert_non_null(strstr(evd_last_error(f->c), "window is 4 posts"));
+	fake_send_ack(f, 197, NULL, 0);
+	fake_settle_down(f);
+	assert_int_equal(evd_post(f->c, "a", "e", "x", 1), 0);
+	grant(f, 0, 0); /* that would grant nothing */
+	fake_settle_down(f);
+	assert_int_equal(evd_window_posts(f->c), 4);
+}
+
 /* What this program holds unwritten is room as well. */
 static void
 test_it_is_told_when_the_socket_takes_more(void **state)
@@ -164,6 +208,7 @@ main(void)
 		TEST(test_it_waits_no_longer_than_it_was_told),
 		TEST(test_a_poster_bounds_itself_in_count),
 		TEST(test_a_poster_bounds_itself_in_bytes),
+		TEST(test_the_window_follows_what_the_daemon_grants),
 		TEST(test_it_is_told_when_the_socket_takes_more),
 	};
 

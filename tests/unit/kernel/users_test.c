@@ -42,7 +42,7 @@ limits_with(enum charge_kind kind, uint64_t max)
 
 	assert_non_null(l);
 	assert_int_equal(limits_set(l, NULL, kind, max, "conf:3"), 0);
-	limits_finish(l, 1000);
+	limits_finish(l, 1000, 10000);
 	return l;
 }
 
@@ -131,7 +131,7 @@ test_root_and_owner_may_have_all_connections(void **state)
 	struct users *u = *state;
 	struct limits *l = limits_new(BOB, false);
 
-	limits_finish(l, 1000);
+	limits_finish(l, 1000, 10000);
 	users_set_limits(u, l);
 	assert_int_equal(admit(u, 0, 1)->max[CHARGE_CONNECTIONS], 1000);
 	assert_int_equal(admit(u, BOB, 1)->max[CHARGE_CONNECTIONS], 1000);

@@ -115,13 +115,88 @@ test_names_are_made_fit_for_logs(void **state)
 	client_free(c);
 }
 
+/* So long all may take to say hello, and @uid, if there is one. */
+static void
+let_hello_take(struct rig *rig, uint32_t ms, const uid_t *uid, uint32_t uid_ms)
+{
+	struct limits *l = limits_new(0, true);
+
+	assert_non_null(l);
+	if (uid)
+		assert_int_equal(
+			limits_set(l, uid, CHARGE_HELLO, uid_ms, "f:1"), 0);
+	limits_finish(l, UINT64_MAX, ms);
+	users_set_limits(&rig->kernel.users, l);
+}
+
+static void
+test_each_user_has_a_time_to_say_hello(void **state)
+{
+	struct rig *rig = *state;
+	uid_t uid = getuid(), other = uid + 1;
+	struct client *c, *d;
+
+	let_hello_take(rig, 3600000, &uid, 30);
+	c = client_open(rig, 0);
+	client_expect_error(c, EVD_STATUS_TIMEOUT);
+	client_free(c);
+	let_hello_take(rig, 3600000, &other, 1);
+	c = client_open(rig, 0);
+	d = client_hello(rig, 0);
+	client_expect_alive(d);
+	RIG_UNTIL(rig, conn_count(&rig->loops[0]) == 2);
+	/* what counts now counts for who is there */
+	let_hello_take(rig, 1, NULL, 0);
+	net_set_limits(&rig->nets[0],
+		&(struct net_limits){.max_connections = 100,
+			.window_posts = rig->server.window_posts,
+			.window_bytes = rig->server.window_bytes});
+	client_expect_error(c, EVD_STATUS_TIMEOUT);
+	client_expect_alive(d);
+	client_free(c);
+	client_free(d);
+}
+
+/* A reload may grant another window: those that are there are told, and more
+ * counts for them; less does not, for they may have used what they had. */
+static void
+test_windows_change_while_clients_are_there(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c = client_hello(rig, 0);
+	static const uint32_t posts[] = {40000, 10};
+	const Eventd__V1__Frame *f;
+
+	for (int i = 0; i < 2; i++) {
+		net_set_limits(&rig->nets[0],
+			&(struct net_limits){.max_connections = 100,
+				.window_posts = posts[i],
+				.window_bytes = 1 << 20 << i});
+		f = client_next(c);
+		assert_non_null(f);
+		assert_int_equal(
+			f->notice->what_case, EVENTD__V1__NOTICE__WHAT_WINDOW);
+		assert_int_equal(f->notice->window->posts, posts[i]);
+		assert_int_equal(f->notice->window->bytes, 1 << 20 << i);
+		assert_int_equal(rig_conn(rig, 0)->window_posts, 40000);
+	}
+	client_free(c);
+	c = client_open(rig, 0);
+	send_hello(c, 1, "new");
+	f = client_next(c);
+	assert_non_null(f);
+	assert_int_equal(f->welcome->window_posts, 10);
+	assert_int_equal(f->welcome->window_bytes, 2 << 20);
+	client_free(c);
+}
+
 static void
 test_who_says_nothing_is_sent_away(void **state)
 {
 	struct rig *rig = *state;
 	struct client *c, *d, *e;
 
-	rig->server.hello_timeout_ms = 30;
+	let_hello_take(rig, 30, NULL, 0);
 	c = client_open(rig, 0);
 	d = client_hello(rig, 0);
 	e = client_open(rig, 0);
@@ -211,6 +286,8 @@ main(void)
 		TEST(test_a_stranger_gets_little_room),
 		TEST(test_names_are_made_fit_for_logs),
 		TEST(test_who_says_nothing_is_sent_away),
+		TEST(test_each_user_has_a_time_to_say_hello),
+		TEST(test_windows_change_while_clients_are_there),
 		TEST(test_clients_come_and_go),
 		TEST(test_close_all),
 		TEST(test_sessions_run_out),
