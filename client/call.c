@@ -8,6 +8,11 @@
 #include "memfd.h"
 #include "status.h"
 
+enum {
+	CALL_SHORT_MAX = 4096, /* bytes of a payload that goes the short way */
+	CALL_ROOM = ENVELOPE_ROOM + EVD_HEADERS_MAX + OUT_WRITE,
+};
+
 /* ---- asking ---- */
 
 /* A call that is made while another is answered has no more time than that. */
@@ -62,19 +67,85 @@ call_encode(struct evd *c, const struct message *m,
 	return 0;
 }
 
+/* Where it goes, as the wire has it; false: it wants a closer look. */
+static inline bool
+call_target(const struct evd *c, const struct message *m, struct plain_call *e)
+{
+	const struct ref *ref;
+	size_t n;
+
+	if (!m->alias) {
+		ref = m->id - 1 < c->n_refs ? &c->refs[m->id - 1] : NULL;
+		e->to = ref && ref->alias ? ref->wire : 0;
+		return e->to;
+	}
+	n = strlen(m->alias);
+	e->alias = m->alias;
+	e->alias_size = (uint16_t)n;
+	return name_is_valid(m->alias, n, EVD_ALIAS_MAX);
+}
+
+/* The hot path: a small call in whose way nothing is. NULL: it goes the long
+ * way, which also says why it cannot. */
+static inline struct slot *
+call_shortly(struct evd *c, const struct message *m,
+	const struct evd_call_options *opt)
+{
+	size_t n = m->event ? strlen(m->event) : 0;
+	struct plain_call e = {
+		.event = m->event,
+		.event_size = (uint8_t)n,
+		.payload = m->data,
+		.payload_size = (uint32_t)m->size,
+	};
+	struct slot *slot;
+	uint8_t *p;
+
+	if (c->state != CONN_READY || opt->n_headers || opt->priority ||
+		opt->ttl_ms || m->size > CALL_SHORT_MAX ||
+		m->size > c->max_payload || (!m->data && m->size) ||
+		evd__out_pending(c) + CALL_ROOM + m->size > c->max_queued ||
+		!name_is_valid(m->event, n, EVD_EVENT_MAX) ||
+		!call_target(c, m, &e))
+		return NULL;
+	p = evd__out_gather(c, PLAIN_ROOM + e.alias_size + n + m->size, true);
+	slot = p ? slots_add(&c->calls, (uint32_t)c->max_calls) : NULL;
+	if (!slot)
+		return NULL;
+	e.call = slot->number;
+	e.timeout_ms = evd__call_timeout(c, opt->timeout_ms);
+	c->out.tail += plain_call_encode_part(&e, p);
+	return slot;
+}
+
+static int64_t
+call_sent(struct evd *c, struct slot *slot, enum call_mode mode, size_t index)
+{
+	uint64_t number = slot->number;
+
+	slot->mode = mode;
+	slot->value = index;
+	if (mode != CALL_SYNC && evd__out_pending(c) >= c->out.mark)
+		evd__write(c);
+	return (int64_t)number;
+}
+
 int64_t
 evd__call_send(struct evd *c, const struct message *m,
 	const struct evd_call_options *opt, enum call_mode mode, size_t index)
 {
-	int64_t deadline = evd__deadline(c, 0);
+	struct slot *slot = call_shortly(c, m, opt);
 	struct envelope e;
-	struct slot *slot;
-	int r = evd__ready(c, deadline);
+	int64_t deadline;
+	int r;
 
+	if (LIKELY(slot))
+		return call_sent(c, slot, mode, index);
+	deadline = evd__deadline(c, 0);
+	r = evd__ready(c, deadline);
 	if (!r)
 		r = evd__room_wait(c,
-			(evd__memfd_wants(c, m) ? 0 : m->size) + ENVELOPE_ROOM +
-				EVD_HEADERS_MAX + OUT_WRITE,
+			(evd__memfd_wants(c, m) ? 0 : m->size) + CALL_ROOM,
 			deadline);
 	if (!r)
 		r = call_encode(c, m, opt, &e);
@@ -95,8 +166,6 @@ evd__call_send(struct evd *c, const struct message *m,
 			"is %" PRIu64,
 			c->calls.used, c->max_calls);
 	}
-	slot->mode = mode;
-	slot->value = index;
 	e.call = slot->number;
 	r = evd__out_envelope(c, &e, true);
 	free((void *)(uintptr_t)e.headers);
@@ -104,9 +173,7 @@ evd__call_send(struct evd *c, const struct message *m,
 		slots_remove(&c->calls, slot);
 		return evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
 	}
-	if (mode != CALL_SYNC && evd__out_pending(c) >= c->out.mark)
-		evd__write(c);
-	return (int64_t)e.call;
+	return call_sent(c, slot, mode, index);
 }
 
 static int
@@ -263,6 +330,32 @@ sync_done(struct evd *c, const struct evd_event *ev)
 	evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
 }
 
+/* The same of an answer that is no more than its payload. */
+static void
+sync_done_plain(struct evd *c, uint64_t number, const struct envelope *e)
+{
+	struct evd_event *reply = malloc(sizeof(*reply) + e->payload_size + 1);
+	uint8_t *data = (uint8_t *)(reply + 1);
+
+	c->sync.done = true;
+	if (!reply) {
+		c->sync.status = EVD_STATUS_NO_MEMORY;
+		evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
+		return;
+	}
+	evd__event_init(c, reply, EVD_REPLY);
+	reply->owner = NULL;
+	reply->number = number;
+	reply->name_z = reply->alias_z = reply->text_z = "";
+	if (e->payload_size)
+		memcpy(data, e->payload, e->payload_size);
+	data[e->payload_size] = '\0';
+	reply->e.re = e->re;
+	reply->e.payload = data;
+	reply->e.payload_size = e->payload_size;
+	c->sync.reply = reply;
+}
+
 /* The answer in ev->e; false if nobody is to be told. */
 bool
 evd__on_reply(struct evd *c, struct evd_event *ev)
@@ -277,6 +370,11 @@ evd__on_reply(struct evd *c, struct evd_event *ev)
 	mode = slot->mode;
 	index = slot->value;
 	slots_remove(&c->calls, slot);
+	if (LIKELY(mode == CALL_SYNC && !ev->e.rare && !ev->map)) {
+		if (c->sync.call == number)
+			sync_done_plain(c, number, &ev->e);
+		return false;
+	}
 	reply_fill(c, ev, number);
 	if (mode == CALL_GATHER)
 		evd__answers_take(c, index, ev);
@@ -378,11 +476,26 @@ reply_failed(struct evd *c, uint64_t call)
 		"the call is answered already, or was not deferred");
 }
 
+/* 0, or -EAGAIN: out of memory. */
+static int
+reply_put(struct evd *c, const struct plain_reply *e)
+{
+	size_t room = PLAIN_ROOM + (size_t)e->payload_size;
+	bool gathers = room <= OUT_FRAME_MAX;
+	uint8_t *p = gathers ? evd__out_gather(c, room, true)
+			     : evd__out_room(c, room, true);
+
+	if (!p)
+		return -EAGAIN;
+	c->out.tail += gathers ? plain_reply_encode_part(e, p)
+			       : plain_reply_encode_frame(e, p);
+	return 0;
+}
+
 static int
 reply(struct evd *c, uint64_t call, int status, const void *data, size_t size)
 {
 	struct slot *slot = slots_find(&c->callers, call);
-	struct envelope e;
 	int r;
 
 	if (!slot)
@@ -401,12 +514,13 @@ reply(struct evd *c, uint64_t call, int status, const void *data, size_t size)
 	slot = slots_find(&c->callers, call); /* waiting may have lost it */
 	if (!slot)
 		return reply_failed(c, call);
-	envelope_init(&e);
-	e.re = slot->value;
-	e.status = (uint32_t)status;
-	e.payload = data;
-	e.payload_size = (uint32_t)size;
-	if (evd__out_envelope(c, &e, true))
+	r = reply_put(c, &(struct plain_reply){
+				 .re = slot->value,
+				 .status = (uint32_t)status,
+				 .payload = data,
+				 .payload_size = (uint32_t)size,
+			 });
+	if (r)
 		return evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
 	slots_remove(&c->callers, slot);
 	if (c->given && c->given->type == EVD_DELIVERY &&
@@ -471,12 +585,11 @@ void
 evd__reply_empty(struct evd *c, uint64_t call)
 {
 	struct slot *slot = slots_find(&c->callers, call);
-	struct envelope e;
+	struct plain_reply e = {0};
 
 	if (!slot)
 		return;
-	envelope_init(&e);
 	e.re = slot->value;
 	slots_remove(&c->callers, slot);
-	evd__out_envelope(c, &e, true);
+	reply_put(c, &e);
 }
