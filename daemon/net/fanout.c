@@ -4,6 +4,10 @@
  * its own, where it is accepted, counted, queued and dropped like any event.
  * The event itself is handled when all have been posted to.
  *
+ * What waits for a subscriber is charged to its user as if that had posted it,
+ * but for the first FANOUT_FREE copies on this loop: who keeps up pays nothing.
+ * One whose user has no room for more is unbound, and told LIMIT.
+ *
  * A subscriber whose overflow blocks holds the mailslot up when FANOUT_AHEAD
  * copies wait for room in its mailbox; no other does.
  *
@@ -20,6 +24,8 @@
 
 enum {
 	FANOUT_AHEAD = 64,
+	FANOUT_FREE =
+		128, /* copies that wait for one and cost its user nothing */
 	N_PLACES_MIN = 8,
 };
 
@@ -127,21 +133,56 @@ body_of(const struct msg *m, uint32_t payload_size, bool headers)
 	return body;
 }
 
-/* The subscriber @to of another loop, or without room, or @m is not plain. */
+/* @copy is charged to the user of @c, who may have gone. What tells users apart
+ * is their uid: the connection may be another loop's. */
+static int
+charge_copy(struct sched *s, const struct consumer *c, struct msg *copy)
+{
+	struct users *users = &s->kernel->users;
+	struct user *user =
+		users_charge(users, c->is.uid, CHARGE_EVENTS, 1, s->now_ns);
+	enum charge_kind lacks = CHARGES;
+	char text[VERB_TEXT_MAX];
+
+	if (!user)
+		return EVD_STATUS_OK;
+	if (!user_has_room(user, CHARGE_EVENTS, 0, 0))
+		lacks = CHARGE_EVENTS;
+	else if (!user_has_room(user, CHARGE_BYTES, 0, msg_charge(copy)))
+		lacks = CHARGE_BYTES;
+	if (lacks != CHARGES) {
+		user_charge(users, user, CHARGE_EVENTS, -1, s->now_ns);
+		return user_refuse(
+			users, user, lacks, s->now_ns, text, sizeof(text));
+	}
+	user_charge(users, user, CHARGE_BYTES, msg_charge(copy), s->now_ns);
+	copy->flags |= MSG_CHARGED;
+	msg_wide(copy)->user = user->index;
+	return EVD_STATUS_OK;
+}
+
+/* @to is of another loop, or behind, or without room, or hosted, or @m is not
+ * plain. */
 static int
 post_copy(struct mailslot *slot, struct consumer *c, const struct msg *m,
-	struct msg_body *body)
+	struct msg_body *body, struct session *to)
 {
-	struct session *t = slot->session, *to;
+	struct session *t = slot->session;
 	struct sched *s = home_of(t);
+	bool pays =
+		!c->is.hosted && (home_of(to) != s || to->box.n >= FANOUT_FREE);
 	struct msg *copy =
 		c->is.hosted && c->is.blocks
 			? msg_refer_from(&s->pool, m, body)
-			: msg_refer(&s->pool, m, body, !c->is.blocks);
+			: msg_refer(&s->pool, m, body, !c->is.blocks && !pays);
 	int r;
 
 	if (!copy)
 		return EVD_STATUS_NO_MEMORY;
+	if (pays && (r = charge_copy(s, c, copy))) {
+		msg_free(&s->pool, copy);
+		return r;
+	}
 	copy->to = c->is.subscriber;
 	copy->flags |= MSG_MANY;
 	if (c->is.blocks) {
@@ -171,8 +212,9 @@ give(struct mailslot *slot, struct consumer *c, const struct msg *m,
 	if (!to)
 		return EVD_STATUS_OK; /* that it has gone is on its way here */
 	if (home_of(to) != s || !sched_takes(s, to, msg_charge(m)) ||
+		to->box.n >= FANOUT_FREE ||
 		(m->flags & (MSG_URGENT | MSG_EXTRA)))
-		return post_copy(slot, c, m, body);
+		return post_copy(slot, c, m, body, to);
 	copy = msg_refer_plain(
 		&s->pool, m, body, c->is.subscriber, MSG_ADMITTED | MSG_MANY);
 	if (!copy)
@@ -244,7 +286,7 @@ give_hosted(struct mailslot *slot, struct consumer *c, const struct msg *m,
 	struct msg_body *body =
 		msg_region(m) ? msg_body(m) : plain_body_of(m, plain);
 
-	return body ? post_copy(slot, c, m, body) : EVD_STATUS_NO_MEMORY;
+	return body ? post_copy(slot, c, m, body, NULL) : EVD_STATUS_NO_MEMORY;
 }
 
 enum session_result
@@ -276,9 +318,11 @@ fanout_run(struct session *t, struct msg *m)
 	LIST_FOREACH (node, &slot->consumers) {
 		struct consumer *c = container_of(node, struct consumer, link);
 
-		if (c->is.hosted ? give_hosted(slot, c, m, &plain)
-				 : give(slot, c, m, body, &n_refs))
-			mailslot_dismiss(slot, c, EVD_STATUS_NO_MEMORY);
+		int r = c->is.hosted ? give_hosted(slot, c, m, &plain)
+				     : give(slot, c, m, body, &n_refs);
+
+		if (r)
+			mailslot_dismiss(slot, c, r);
 	}
 	msg_body_unref(plain);
 	msg_body_unref_many(body, n_refs + 1);
