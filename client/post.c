@@ -593,8 +593,9 @@ options_take(struct evd *c, const struct evd_post_options *opt,
 		return evd__fail(c, EVD_STATUS_INVALID,
 			"level %" PRIu32 " is not one of evd_level",
 			out->level);
-	if (out->flags & ~(uint32_t)(EVD_POST_NO_WAIT | EVD_POST_NOTIFY |
-				     EVD_POST_TRY | EVD_POST_TRACE))
+	if (out->flags &
+		~(uint32_t)(EVD_POST_NO_WAIT | EVD_POST_NOTIFY | EVD_POST_TRY |
+			    EVD_POST_TRACE | EVD_POST_STORED))
 		return evd__fail(c, EVD_STATUS_INVALID,
 			"flags 0x%" PRIx32 " has one that is not known",
 			out->flags);
@@ -622,7 +623,8 @@ post_with(struct evd *c, const struct message *m,
 	if (r)
 		return r;
 	e.level = (uint8_t)opt->level;
-	e.flags = opt->flags & (EVD_POST_NO_WAIT | EVD_POST_TRACE);
+	e.flags = opt->flags &
+		  (EVD_POST_NO_WAIT | EVD_POST_TRACE | EVD_POST_STORED);
 	e.priority = (uint8_t)opt->priority;
 	e.ttl_ms = opt->ttl_ms;
 	e.key = (const uint8_t *)opt->key;

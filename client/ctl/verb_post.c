@@ -62,7 +62,8 @@ parse_options(struct post *post, struct ctl *ctl)
 	post->opt.size = sizeof(post->opt);
 	post->opt.level = (uint32_t)values_index(values, post->level);
 	post->opt.flags = (ctl_has(ctl, OPT_NO_WAIT) ? EVD_POST_NO_WAIT : 0) |
-			  (ctl_has(ctl, OPT_PRINT_ID) ? EVD_POST_TRACE : 0);
+			  (ctl_has(ctl, OPT_PRINT_ID) ? EVD_POST_TRACE : 0) |
+			  (ctl_has(ctl, OPT_STORED) ? EVD_POST_STORED : 0);
 	post->opt.timeout_ms = ctl->timeout_ms;
 	post->opt.key = ctl_value(ctl, OPT_KEY);
 	return ctl_check_event(ctl);

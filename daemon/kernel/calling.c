@@ -135,6 +135,8 @@ session_post(struct session *s, struct msg *m, enum msg_level level,
 	m->from = s->id;
 	msg_wide(m)->deadline_ns = 0;
 	msg_wide(m)->level = level;
+	if (level == MSG_LEVEL_DURABLE)
+		msg_extra(m)->durable = true;
 	msg_wide(m)->seq = call->id;
 	if (due_ns <= sched->now_ns) {
 		/* there is no time left to wait */

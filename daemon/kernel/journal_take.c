@@ -30,7 +30,7 @@ journal_wants(const struct session *t, const struct msg *m)
 	if (extra && extra->fired)
 		return true;
 	if (j->partial)
-		return msg_level(m) == MSG_LEVEL_DURABLE;
+		return extra && extra->durable && !msg_call(m);
 	return !msg_call(m) && !(m->flags & MSG_LENT);
 }
 

@@ -196,6 +196,8 @@ struct msg_extra {
 	uint32_t status;            /* then: how that went */
 	uint16_t place;             /* in the batch */
 	bool traced;                /* its history is wanted, see history.h */
+	bool durable;               /* it is to be in the store, whatever its
+				     * mailbox */
 	uint8_t key_size;
 	char key[MSG_KEY_MAX]; /* idempotency key, not NUL-terminated */
 };

@@ -190,8 +190,8 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 	if (m->flags & MSG_EXTRA) {
 		if (aside_is_known(s, t, m))
 			return 0;
-		if (msg_level(m) == MSG_LEVEL_DURABLE && (m->flags & MSG_ACK) &&
-			!session_journal(t) && journal_open_partial(t))
+		if (msg_extra(m)->durable && !session_journal(t) &&
+			journal_open_partial(t))
 			return SCHED_E_VOLATILE;
 	}
 	if ((t->box_bits & BOX_DURABLE) && journal_wants(t, m))

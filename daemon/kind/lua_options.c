@@ -140,6 +140,26 @@ take_wait(lua_State *L, struct lua_options *o)
 		      "\"handled\"");
 }
 
+static bool
+check_flag(lua_State *L, const char *name)
+{
+	if (!lua_isboolean(L, -1))
+		luaL_error(L, "%s is true or false", name);
+	return lua_toboolean(L, -1);
+}
+
+static void
+take_durable(lua_State *L, struct lua_options *o)
+{
+	o->durable = check_flag(L, "durable");
+}
+
+static void
+take_trace(lua_State *L, struct lua_options *o)
+{
+	o->trace = check_flag(L, "trace");
+}
+
 static const struct {
 	const char *name;
 	unsigned bit;
@@ -154,6 +174,8 @@ static const struct {
 	{"n", LUA_OPT_N, take_n},
 	{"call", LUA_OPT_CALL, take_call},
 	{"wait", LUA_OPT_WAIT, take_wait},
+	{"durable", LUA_OPT_DURABLE, take_durable},
+	{"trace", LUA_OPT_TRACE, take_trace},
 };
 
 /* The value is on top, its name below. */
@@ -199,6 +221,10 @@ apply(const struct lua_session *ls, const struct lua_options *o, struct msg *m)
 	if (!extra)
 		return;
 	msg_live(m, ls->sched->now_ns, o->ttl_ns);
+	extra->durable = o->durable;
+	extra->traced = o->trace;
+	if (o->trace) /* told before it is posted */
+		m->id = sched_id(ls->sched);
 	extra->key_size = o->key_size;
 	if (o->key_size)
 		memcpy(extra->key, o->key, o->key_size);
@@ -211,7 +237,7 @@ lua_check_event(lua_State *L, int event, int data, const struct lua_options *o)
 	struct msg_init init = {
 		.headers = o->headers,
 		.headers_size = o->headers_size,
-		.extra = o->ttl_ns || o->key_size ||
+		.extra = o->ttl_ns || o->key_size || o->durable || o->trace ||
 			 o->level == MSG_LEVEL_DURABLE,
 	};
 	struct msg *m = lua_check_init(L, event, data, &init);

@@ -217,6 +217,20 @@ post(lua_State *L, struct msg *m, uint64_t to, int i)
 	return 1;
 }
 
+/* The same with options; of one that is traced the id is told as well. */
+static int
+post_traced(
+	lua_State *L, struct msg *m, uint64_t to, const struct lua_options *o)
+{
+	uint64_t id = m->id;
+	int n = post(L, m, to, 1);
+
+	if (n > 1 || !o->trace)
+		return n;
+	lua_pushinteger(L, (lua_Integer)id);
+	return 2;
+}
+
 /* The session @id if it lives here and takes a plain event at once. */
 static inline struct session *
 taker(const struct sched *s, uint64_t id, size_t size)
@@ -280,28 +294,31 @@ post_said(lua_State *L, const struct alias *alias,
 	return 1;
 }
 
-/* True, or nil, status word and text. */
+/* True, and the id if it is traced, or nil, status word and text. */
 static int
 post_on(lua_State *L, int status, lua_KContext context)
 {
 	const struct msg *reply = lua_session_of(L)->reply;
 	int r;
 
-	(void)status, (void)context;
+	(void)status;
 	r = reply ? (int)msg_status(reply) : EVD_STATUS_CANCELLED;
 	if (r)
 		return lua_push_failure(L, r,
 			reply && reply->size ? (const char *)reply->data
 					     : NULL);
 	lua_pushboolean(L, 1);
-	return 1;
+	if (!context)
+		return 1;
+	lua_pushinteger(L, context);
+	return 2;
 }
 
 static int
 post_and_wait(lua_State *L, struct msg *m, const struct lua_options *o)
 {
 	struct lua_session *ls = lua_session_of(L);
-	uint64_t to = m->to;
+	uint64_t to = m->to, id = o->trace ? m->id : 0;
 	int r = session_post(ls->session, m, (enum msg_level)o->level,
 		++ls->last_token, o->timeout_ms, NULL);
 
@@ -310,7 +327,7 @@ post_and_wait(lua_State *L, struct msg *m, const struct lua_options *o)
 		return lua_push_refusal(L, r, to, 1);
 	}
 	lua_waits_for(ls, SESSION_WAIT_ANSWER);
-	return lua_wait(L, post_on);
+	return lua_wait_with(L, post_on, (lua_KContext)id);
 }
 
 /* With the option `wait`. */
@@ -343,8 +360,10 @@ check_post_options(lua_State *L, struct lua_options *o)
 {
 	lua_check_options(L, 4,
 		LUA_OPT_EVENT | LUA_OPT_KEY | LUA_OPT_WAIT | LUA_OPT_TIMEOUT |
-			LUA_OPT_REPLY,
+			LUA_OPT_REPLY | LUA_OPT_DURABLE | LUA_OPT_TRACE,
 		o);
+	if (o->reply && o->trace)
+		luaL_error(L, "there is no option 'trace' here with 'reply'");
 	if (!o->waits && (o->timeout_ms || o->reply))
 		luaL_error(L, "there is no option '%s' here without 'wait'",
 			o->reply ? "reply" : "timeout");
@@ -363,7 +382,7 @@ post_any(lua_State *L)
 	check_post_options(L, &o);
 	if (o.waits)
 		return post_level(L, to, &o);
-	return post(L, lua_check_event(L, 2, 3, &o), to, 1);
+	return post_traced(L, lua_check_event(L, 2, 3, &o), to, &o);
 }
 
 /* eventd.post(to, event [, data [, options]]) */

@@ -23,6 +23,8 @@ enum lua_option {
 	LUA_OPT_N = 64,
 	LUA_OPT_CALL = 128,
 	LUA_OPT_WAIT = 256,
+	LUA_OPT_DURABLE = 512,
+	LUA_OPT_TRACE = 1024,
 	LUA_OPT_EVENT = LUA_OPT_HEADERS | LUA_OPT_PRIORITY | LUA_OPT_TTL,
 };
 
@@ -34,7 +36,7 @@ struct lua_options {
 	uint32_t headers_size;
 	uint8_t key_size, reply_size;
 	uint8_t level; /* enum msg_level, if it waits */
-	bool urgent, waits;
+	bool urgent, waits, durable, trace;
 	uint8_t headers[ENVELOPE_HEADERS_MAX];
 };
 

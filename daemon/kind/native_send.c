@@ -82,6 +82,10 @@ apply(struct native *n, const struct evd_send_args *args, struct msg *m)
 		m->flags |= MSG_URGENT;
 	if (!extra)
 		return;
+	extra->durable = args->durable;
+	extra->traced = args->trace;
+	if (args->trace)
+		*args->trace = m->id = sched_id(native_sched(n));
 	msg_live(m, native_sched(n)->now_ns,
 		args->ttl_ms < most ? args->ttl_ms * NS_PER_MS : 0);
 	if (!args->key)
@@ -103,7 +107,8 @@ make_with(struct native *n, const struct evd_send_args *args,
 	init.event_size = (uint8_t)strlen(args->event);
 	init.data = args->data;
 	init.size = (uint32_t)args->data_size;
-	init.extra = args->ttl_ms || args->key || args->level == EVD_DURABLE;
+	init.extra = args->ttl_ms || args->key || args->durable ||
+		     args->trace || args->level == EVD_DURABLE;
 	*out = msg_new(&native_sched(n)->pool, &init);
 	if (!*out)
 		return -ENOMEM;

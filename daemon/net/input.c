@@ -135,6 +135,13 @@ refusal(struct conn *c, const struct envelope *e, uint64_t to, enum right right,
 	return name ? EVD_STATUS_NO_ALIAS : EVD_STATUS_INVALID;
 }
 
+static bool
+wants_store(const struct envelope *e)
+{
+	return e->level == MSG_LEVEL_DURABLE ||
+	       e->flags & EVENTD__V1__ENVELOPE_FLAG__STORED;
+}
+
 static void
 set_extra(struct conn *c, struct msg *m, const struct envelope *e)
 {
@@ -143,6 +150,7 @@ set_extra(struct conn *c, struct msg *m, const struct envelope *e)
 	if (e->ttl_ms)
 		msg_live(m, c->loop->sched.now_ns, e->ttl_ms * NS_PER_MS);
 	extra->traced = e->flags & EVENTD__V1__ENVELOPE_FLAG__TRACE;
+	extra->durable = wants_store(e);
 	extra->key_size = (uint8_t)e->key_size;
 	if (e->key_size)
 		memcpy(extra->key, e->key, e->key_size);
@@ -158,8 +166,7 @@ message_of(struct conn *c, const struct envelope *e, uint64_t to)
 		.size = e->payload_size,
 		.headers = e->headers,
 		.headers_size = e->headers_size,
-		.extra = e->ttl_ms || e->key_size ||
-			 e->level == MSG_LEVEL_DURABLE ||
+		.extra = e->ttl_ms || e->key_size || wants_store(e) ||
 			 e->flags & EVENTD__V1__ENVELOPE_FLAG__TRACE,
 	};
 	struct msg *m = init.size > LANDING_MIN

@@ -87,6 +87,9 @@ enum evd_post_flag {
 	EVD_POST_TRACE = 1 << 6,
 	/* return -EAGAIN instead of waiting in this program for room */
 	EVD_POST_TRY = 1 << 7,
+	/* in the store until it is handled, also in a mailbox in memory, and
+	 * whatever the level; -EOPNOTSUPP if it cannot be */
+	EVD_POST_STORED = 1 << 8,
 };
 
 enum evd_priority {

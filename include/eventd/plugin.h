@@ -151,6 +151,11 @@ struct evd_send_args {
 	uint64_t call; /* deferred; 0: of the event being handled */
 	/* of evd_ctx_post_level() and evd_await_post(): */
 	uint32_t level; /* enum evd_level */
+	/* of these and of evd_ctx_send(): */
+	int durable;     /* 1: in the store until it is handled, whatever the
+		      * mailbox and the level; -EOPNOTSUPP if it cannot be */
+	uint64_t *trace; /* not NULL: set to its id, by which evd_why() and
+			  * eventctl why tell what became of it */
 };
 
 /* One of the answers to evd_ctx_gather(). */

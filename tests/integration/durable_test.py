@@ -23,6 +23,12 @@ return {post = function(words)
     local ok, word = eventd.post(to, "add", "x",
         {wait = level, timeout = tonumber(timeout)})
     return tostring(ok) .. (ok and "" or " " .. word)
+end, kept = function(to)
+    local ok, word = eventd.post(to, "add", "x", {durable = true})
+    if not ok then return word end
+    ok, word = eventd.post(to, "add", "y", {durable = true, trace = true,
+        wait = "handled", timeout = 0.05})
+    return tostring(ok) .. " " .. tostring(word)
 end}
 """
 
@@ -445,6 +451,30 @@ class Durable(ctl.TestCase):
     def post(self, *words):
         """What a script's post with the option `wait` said."""
         return self.ctl("call", "poster", "post", " ".join(words)).decode()
+
+    def test_durable_and_handled_on_a_volatile_mailbox(self):
+        self.keep()
+        self.daemon.session("poster", "Alias=poster", "Loop=1", script=POSTER)
+        self.start("--loops", "2")
+        self.ctl("post", "keep", "add", "a", "--durable", "--wait", "handled")
+        self.assertEqual(self.ctl("call", "poster", "kept", "keep").split()[0],
+                         b"true")
+        self.ctl("queue", "pause", "keep")
+        self.assertEqual(self.ctl("call", "poster", "kept", "keep"),
+                         b"nil timeout")
+        self.ctl("post", "keep", "add", "b", "--durable", "--wait", "handled",
+                 "--timeout", "50ms", code=124)
+        self.ctl("post", "keep", "add", "lost")
+        self.kill()
+        self.start_again("--loops", "2")
+        wait_for(lambda: self.ctl("call", "keep", "seen") == b"x/1 y/1 b/1",
+                 "those that were durable")
+        self.assertEqual(self.daemon.stop(), 0)
+        self.daemon.hear()
+        self.daemon.configure()
+        self.start_again("--loops", "2")
+        self.ctl("post", "keep", "add", "--durable", "--wait", "handled",
+                 code=76)
 
     # B22, from a script and from another loop
     def test_a_script_waits_for_what_it_posts(self):

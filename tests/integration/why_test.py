@@ -61,6 +61,22 @@ class Why(ctl.TestCase):
         self.assertGreaterEqual(lines[2]["took_ns"], 50_000_000)
         self.assertIn(b"handled by session", self.ctl("why", number))
 
+    def test_a_script_has_its_post_traced(self):
+        self.work()
+        self.daemon.session("poster", "Alias=poster", "Loop=1", script='''
+            return {post = function(event)
+                local _, first = eventd.post("work", event, "",
+                                             {trace = true})
+                local ok, id = eventd.post("work", event, "",
+                    {trace = true, wait = "handled"})
+                assert(ok and not select(2, eventd.post("work", event)))
+                return first .. " " .. id
+            end}''')
+        self.start("--loops", "2")
+        for number in self.ctl("call", "poster", "post", "ok").split():
+            self.assertEqual(self.steps(number.decode()),
+                             ["accepted", "ended:handled"])
+
     def test_a_plain_post_leaves_no_trace(self):
         self.work()
         self.daemon.session("slot", "Alias=slot", "Kind=client")

@@ -498,6 +498,8 @@ fixture_send(struct fake *from, struct msg *m, uint64_t seq,
 	m->from = from->id;
 	msg_wide(m)->seq = seq;
 	msg_wide(m)->level = level;
+	if (level == MSG_LEVEL_DURABLE)
+		msg_extra(m)->durable = true;
 	m->flags |= MSG_ACK | flags;
 	assert_int_equal(sched_post(from->sched, m), 0);
 }

@@ -74,6 +74,43 @@ post(struct world *w, const char *event, uint64_t seq, enum msg_level level)
 }
 
 static void
+post_durable(
+	struct world *w, const char *event, uint64_t seq, enum msg_level level)
+{
+	struct msg *m = fixture_rich(w->poster->sched, w->box, event);
+
+	msg_extra(m)->durable = true;
+	fixture_send(w->poster, m, seq, level, MSG_MAY_PARK);
+}
+
+/* Durable, and told of when it has been handled, which is safe by then. */
+static void
+test_durability_goes_with_any_level(void **state)
+{
+	struct world *w = *state;
+
+	queue_pause(w->box->session);
+	post_durable(w, "a", 1, MSG_LEVEL_HANDLED);
+	post_durable(w, "b", 2, MSG_LEVEL_DELIVERED);
+	post_durable(w, "c", 3, MSG_LEVEL_ACCEPTED);
+	fake_store_run(w->f, w->store);
+	post(w, "d", 4, MSG_LEVEL_HANDLED);
+	fake_store_run(w->f, w->store);
+	assert_string_equal(fake_trace(w->poster), "settled3=ok");
+	restart(w);
+	assert_string_equal(fake_trace(w->box), "start a b c");
+	post_durable(w, "e", 5, MSG_LEVEL_HANDLED);
+	fixture_run(w->f);
+	fake_store_step(w->store);
+	fixture_run(w->f);
+	assert_string_equal(fake_trace(w->box), "e");
+	assert_string_equal(fake_trace(w->poster), "");
+	fake_store_run(w->f, w->store);
+	assert_string_equal(fake_trace(w->poster), "settled5=ok");
+	assert_int_equal(fake_store_count(w->store, STORE_EVENTS), 0);
+}
+
+static void
 test_one_event_is_durable(void **state)
 {
 	struct world *w = *state;
@@ -237,6 +274,7 @@ main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_one_event_is_durable),
+		TEST(test_durability_goes_with_any_level),
 		TEST(test_nothing_overtakes_what_is_being_written),
 		TEST(test_what_never_asked_needs_no_journal),
 		TEST(test_a_session_without_a_name_keeps_nothing),

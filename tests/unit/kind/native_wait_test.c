@@ -234,7 +234,8 @@ test_a_handler_waits_for_a_level(void **state)
 	assert_int_equal(rig->n_replies, 0);
 	pass(rig, 500);
 	assert_int_equal(rig->n_replies, 1);
-	expect_log(rig, "accepted=0 durable=EOPNOTSUPP handled=0 wrong=EINVAL "
+	expect_log(rig, "accepted=0 durable=EOPNOTSUPP handled=0 "
+			"kept=EOPNOTSUPP traced=0 told=0 wrong=EINVAL "
 			"self=EDEADLK nobody=ENOENT delivered=ETIMEDOUT ");
 	pass(rig, 9000);
 	assert_int_equal(rig->s.calls.n, 0);

@@ -121,12 +121,20 @@ on_levels(struct evd_ctx *ctx, void *state, const struct evd_message *m)
 		.level = EVD_ACCEPTED,
 		.timeout_ms = 500,
 	};
+	uint64_t id = 0;
 
 	note_errno(state, "accepted", evd_await_post(ctx, &args));
 	args.level = EVD_DURABLE;
 	note_errno(state, "durable", evd_await_post(ctx, &args));
 	args.level = EVD_HANDLED;
 	note_errno(state, "handled", evd_await_post(ctx, &args));
+	args.durable = 1;
+	note_errno(state, "kept", evd_await_post(ctx, &args));
+	args.durable = 0;
+	args.trace = &id;
+	note_errno(state, "traced", evd_await_post(ctx, &args));
+	note_errno(state, id ? "told" : "not", 0);
+	args.trace = NULL;
 	args.level = EVD_HANDLED + 1;
 	note_errno(state, "wrong", evd_await_post(ctx, &args));
 	args.level = EVD_DELIVERED;
