@@ -449,6 +449,7 @@ enum {
 	ROW_EXECUTOR,
 	ROW_MODE,
 	ROW_ON_STALL,
+	ROW_STATE,
 };
 
 static const struct config_key keys[] = {
@@ -475,6 +476,8 @@ static const struct config_key keys[] = {
 		.words = bind_mode_words),
 	[ROW_ON_STALL] = KEY("Session", "OnStall", set_word,
 		FIELD(on_stall, 0, 0), .words = stall_words),
+	[ROW_STATE] = KEY("Mailbox", "DurableState", set_size,
+		FIELD(state_max, 1, 64 << 20)),
 	KEY("Session", "Group", config_set_group, .width = 0),
 	KEY("Session", "Order", config_set_order, .width = 0),
 	KEY("Session", "After", config_set_after, .repeats = true),
@@ -484,7 +487,6 @@ static const struct config_key keys[] = {
 	KEY("Mailbox", "RetryDelay", set_span, FIELD(retry_ms, 0, DAY_MS)),
 	KEY("Mailbox", "Durable", set_word, FIELD(durable, 0, 0),
 		.words = no_yes),
-	KEY("Mailbox", "DurableState", set_size, FIELD(state_max, 1, 64 << 20)),
 	KEY("Mailbox", "MaxAttempts", set_count, FIELD(max_attempts, 1, 255)),
 	KEY("Session", "Restart", set_restart, .width = 4,
 		.words = restart_words),
@@ -575,6 +577,18 @@ check_program(struct config_file *f)
 			kind);
 }
 
+/* It is kept with the end of one event, of which there would be several. */
+static void
+check_state(struct config_file *f)
+{
+	const struct config_session *s = f->target;
+
+	if (f->seen[ROW_STATE].line && s->spec->concurrency > 1)
+		config_file_error(f, f->seen[ROW_STATE],
+			"DurableState= has no meaning with Concurrency= above "
+			"1: eventd.durable is for one handler at a time");
+}
+
 static void
 check_pauses(struct config_file *f)
 {
@@ -626,6 +640,7 @@ check(struct config_file *f)
 	config_check_mode(f, f->seen[ROW_MODE]);
 	mark_those_that_wait(f);
 	check_pauses(f);
+	check_state(f);
 	config_check_water(f, f->seen[ROW_HIGH], f->seen[ROW_LOW]);
 	if (s->spec->kind)
 		check_program(f);

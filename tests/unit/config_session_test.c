@@ -216,6 +216,19 @@ test_a_mode_is_that_of_a_client_kind(void **state)
 }
 
 static void
+test_state_goes_with_one_handler_at_a_time(void **state)
+{
+	struct fixture *t = *state;
+
+	read_text(t, GOOD "Concurrency=1\n[Mailbox]\nDurableState=1M\n");
+	no_errors(t);
+	read_text(t, GOOD "Concurrency=2\n[Mailbox]\nDurable=yes\n");
+	no_errors(t);
+	wrong(t, GOOD "Concurrency=2\n[Mailbox]\nDurableState=1M\n", "6:14",
+		"one handler at a time");
+}
+
+static void
 test_only_scripts_can_be_stopped(void **state)
 {
 	struct fixture *t = *state;
@@ -577,6 +590,7 @@ main(void)
 		T(test_defaults_hold_for_what_is_left_out),
 		T(test_a_client_kind_needs_no_program),
 		T(test_a_mode_is_that_of_a_client_kind),
+		T(test_state_goes_with_one_handler_at_a_time),
 		T(test_only_scripts_can_be_stopped),
 		T(test_crlf_and_bom_are_taken),
 		T(test_wrong_keys_are_told_with_a_hint),

@@ -1,59 +1,16 @@
 /* History of events, with and without a store in memory. */
 #include "kernel/history.h"
 
-#include "fake_store.h"
+#include "durable_world.h"
 
 #include <errno.h>
 
 #include "kernel/journal.h"
 
-struct world {
-	struct fixture *f;
-	struct fake_store *store;
-	struct fake *box, *poster;
-};
-
-static void
-world_open(struct world *w)
-{
-	struct session_spec *spec = fixture_spec("box", RESTART_NO);
-
-	spec->durable = 1;
-	w->f = fixture_new(1, NULL);
-	w->f->kernel.store = &w->store->store;
-	history_load(w->f->kernel.scheds[0]);
-	w->poster = fake_new(w->f, 0, "poster");
-	w->box = fake_hosted(w->f, 0, spec);
-	fake_store_run(w->f, w->store);
-}
-
 static int
 setup(void **state)
 {
-	static struct world world;
-
-	world = (struct world){.store = fake_store_new()};
-	world_open(&world);
-	*state = &world;
-	return 0;
-}
-
-static void
-world_close(struct world *w)
-{
-	session_stop(w->box->session);
-	fake_store_run(w->f, w->store);
-	fixture_free(w->f);
-}
-
-static int
-teardown(void **state)
-{
-	struct world *w = *state;
-
-	world_close(w);
-	fake_store_free(w->store);
-	return 0;
+	return world_setup(state, (struct world){.history = true});
 }
 
 static struct sched *
@@ -138,15 +95,6 @@ test_the_oldest_goes(void **state)
 	assert_string_equal(steps(w, last), "ae");
 	assert_true(sched_of(w)->history->n <= 2);
 	assert_in_range(fake_store_count(w->store, STORE_HISTORY), 1, 2);
-}
-
-static void
-restart(struct world *w)
-{
-	world_close(w);
-	fake_store_restart(w->store);
-	world_open(w);
-	sched_of(w)->next_id += 1 << 20; /* ids are not used again */
 }
 
 static void

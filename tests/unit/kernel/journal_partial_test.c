@@ -2,67 +2,14 @@
  * the store keeps of a mailbox. On a store in memory. */
 #include "kernel/journal.h"
 
-#include "fake_store.h"
+#include "durable_world.h"
 
 #include <errno.h>
-
-#include "kernel/queue.h"
-
-struct world {
-	struct fixture *f;
-	struct fake_store *store;
-	struct fake *box, *poster;
-	bool durable;
-};
-
-static void
-world_open(struct world *w)
-{
-	struct session_spec *spec = fixture_spec("box", RESTART_NO);
-
-	spec->durable = w->durable;
-	w->f = fixture_new(1, NULL);
-	w->f->kernel.store = &w->store->store;
-	w->poster = fake_new(w->f, 0, "poster");
-	w->box = fake_hosted(w->f, 0, spec);
-	fake_store_run(w->f, w->store);
-}
 
 static int
 setup(void **state)
 {
-	static struct world world;
-
-	world = (struct world){.store = fake_store_new()};
-	world_open(&world);
-	*state = &world;
-	return 0;
-}
-
-static void
-world_close(struct world *w)
-{
-	session_stop(w->box->session);
-	fake_store_run(w->f, w->store);
-	fixture_free(w->f);
-}
-
-static int
-teardown(void **state)
-{
-	struct world *w = *state;
-
-	world_close(w);
-	fake_store_free(w->store);
-	return 0;
-}
-
-static void
-restart(struct world *w)
-{
-	world_close(w);
-	fake_store_restart(w->store);
-	world_open(w);
+	return world_setup(state, (struct world){.is_volatile = true});
 }
 
 static void
@@ -228,7 +175,7 @@ test_a_pause_is_there_after_a_restart(void **state)
 	int status = 1;
 
 	world_close(w);
-	w->durable = true;
+	w->is_volatile = false;
 	world_open(w);
 	queue_pause(w->box->session);
 	assert_true(journal_pause(w->box->session, true, note_status, &status));
@@ -259,7 +206,7 @@ test_a_pause_that_cannot_be_stored_is_told(void **state)
 		journal_pause(w->box->session, true, note_status, &status));
 	assert_int_equal(status, 1);
 	world_close(w);
-	w->durable = true;
+	w->is_volatile = false;
 	world_open(w);
 	w->store->status = -ENOSPC;
 	assert_true(journal_pause(w->box->session, true, note_status, &status));

@@ -1,63 +1,17 @@
 /* Looking through and purging what is in the store, on one in memory. */
 #include "kernel/journal.h"
 
-#include "fake_store.h"
+#include "durable_world.h"
 
 #include <errno.h>
 
-#include "kernel/queue.h"
-
 enum { MANY = JOURNAL_WINDOW + 3 * JOURNAL_BATCH };
-
-struct world {
-	struct fixture *f;
-	struct fake_store *store;
-	struct fake *box, *poster;
-	struct queue_purge purge;
-	unsigned n_purged; /* how often it was done */
-};
-
-static void
-world_open(struct world *w)
-{
-	struct session_spec *spec = fixture_spec("box", RESTART_NO);
-
-	spec->durable = 1;
-	spec->max_events = 1000000;
-	w->f = fixture_new(1, NULL);
-	w->f->kernel.store = &w->store->store;
-	w->poster = fake_new(w->f, 0, "poster");
-	w->box = fake_hosted(w->f, 0, spec);
-	fake_store_run(w->f, w->store);
-}
 
 static int
 setup(void **state)
 {
-	static struct world world;
-
-	world = (struct world){.store = fake_store_new()};
-	world_open(&world);
-	queue_pause(world.box->session);
-	*state = &world;
-	return 0;
-}
-
-static void
-world_close(struct world *w)
-{
-	session_stop(w->box->session);
-	fake_store_run(w->f, w->store);
-	fixture_free(w->f);
-}
-
-static int
-teardown(void **state)
-{
-	struct world *w = *state;
-
-	world_close(w);
-	fake_store_free(w->store);
+	world_setup(state, (struct world){.max_events = 1000000});
+	queue_pause(((struct world *)*state)->box->session);
 	return 0;
 }
 

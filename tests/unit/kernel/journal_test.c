@@ -1,72 +1,17 @@
 /* Durable mailboxes, on a store in memory. */
 #include "kernel/journal.h"
 
-#include "fake_store.h"
+#include "durable_world.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 #include "kernel/dead.h"
-#include "kernel/queue.h"
-
-struct world {
-	struct fixture *f;
-	struct fake_store *store;
-	struct fake *box, *poster;
-	enum session_result (*first)(struct fake *fake, struct msg *m);
-};
-
-static void
-world_open(struct world *w)
-{
-	struct session_spec *spec = fixture_spec("box", RESTART_NO);
-
-	spec->durable = 1;
-	spec->max_events = 1000000;
-	w->f = fixture_new(1, NULL);
-	w->f->kernel.store = &w->store->store;
-	w->poster = fake_new(w->f, 0, "poster");
-	w->box = fake_hosted(w->f, 0, spec);
-	w->box->on_run = w->first;
-	fake_store_run(w->f, w->store);
-}
 
 static int
 setup(void **state)
 {
-	static struct world world;
-
-	world = (struct world){.store = fake_store_new()};
-	world_open(&world);
-	*state = &world;
-	return 0;
-}
-
-static void
-world_close(struct world *w)
-{
-	session_stop(w->box->session);
-	fake_store_run(w->f, w->store);
-	fixture_free(w->f);
-}
-
-static int
-teardown(void **state)
-{
-	struct world *w = *state;
-
-	world_close(w);
-	fake_store_free(w->store);
-	return 0;
-}
-
-/* The daemon ends, in order, and starts again. */
-static void
-restart(struct world *w)
-{
-	world_close(w);
-	fake_store_restart(w->store);
-	world_open(w);
+	return world_setup(state, (struct world){.max_events = 1000000});
 }
 
 static void

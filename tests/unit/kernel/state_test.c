@@ -1,74 +1,17 @@
 /* Durable state, on a store in memory. */
 #include "kernel/state.h"
 
-#include "fake_store.h"
+#include "durable_world.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/fault.h"
-#include "kernel/queue.h"
-
-struct world {
-	struct fixture *f;
-	struct fake_store *store;
-	struct fake *box, *poster;
-	enum session_result (*first)(struct fake *fake, struct msg *m);
-	uint64_t max;
-	bool volatile_box;
-};
-
-static void
-world_open(struct world *w)
-{
-	struct session_spec *spec = fixture_spec("box", RESTART_ON_FAILURE);
-
-	spec->durable = !w->volatile_box;
-	if (w->max)
-		spec->state_max = w->max;
-	w->f = fixture_new(1, NULL);
-	w->f->kernel.store = &w->store->store;
-	w->poster = fake_new(w->f, 0, "poster");
-	w->box = fake_hosted(w->f, 0, spec);
-	w->box->on_run = w->first;
-	fake_store_run(w->f, w->store);
-}
 
 static int
 setup(void **state)
 {
-	static struct world world;
-
-	world = (struct world){.store = fake_store_new()};
-	world_open(&world);
-	*state = &world;
-	return 0;
-}
-
-static void
-world_close(struct world *w)
-{
-	session_stop(w->box->session);
-	fake_store_run(w->f, w->store);
-	fixture_free(w->f);
-}
-
-static int
-teardown(void **state)
-{
-	struct world *w = *state;
-
-	world_close(w);
-	fake_store_free(w->store);
-	return 0;
-}
-
-static void
-restart(struct world *w)
-{
-	world_close(w);
-	fake_store_restart(w->store);
-	world_open(w);
+	return world_setup(state, (struct world){.restarts = true});
 }
 
 static void
@@ -244,7 +187,7 @@ test_values_are_bounded(void **state)
 	struct world *w = *state;
 	char big[1024];
 
-	w->max = 300;
+	w->max_state = 300;
 	restart(w);
 	memset(big, 'x', sizeof(big) - 1);
 	big[sizeof(big) - 1] = 0;
@@ -298,7 +241,7 @@ test_a_volatile_mailbox_has_none(void **state)
 {
 	struct world *w = *state;
 
-	w->volatile_box = true;
+	w->is_volatile = true;
 	restart(w);
 	assert_int_equal(set(w, "a", "1"), STATE_E_VOLATILE);
 }
