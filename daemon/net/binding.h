@@ -13,7 +13,7 @@
 #include "net/lease.h"
 
 enum {
-	BINDING_EVENTS = 1024, /* default window */
+	BINDING_EVENTS = 4096, /* default window */
 	BINDING_EVENTS_MAX = 65536,
 	BINDING_BYTES = 1 << 20,
 	BINDING_BYTES_MAX = 64 << 20,
