@@ -20,6 +20,7 @@ enum {
 	STEP_MIN = 256 << 10, /* by which a file grows */
 	STEP_MAX = 4 << 20,
 	KEEP = 2 << 20, /* of the disk's room, for what frees */
+	SLOW_MS = 500,  /* a disk that is, in tests */
 };
 
 _Static_assert(sizeof(struct wal_head) == 40, "no gaps in what is stored");
@@ -290,6 +291,8 @@ wal_sync(struct wal *l)
 		return -ENOSPC;
 	if (FAULT(store_commit_eio))
 		return -EIO;
+	if (FAULT(store_slow))
+		usleep(SLOW_MS * 1000);
 	for (unsigned i = 0; i < WAL_FILES; i++)
 		if (l->files[i].last > l->synced &&
 			fdatasync(l->files[i].fd) < 0)
