@@ -1,15 +1,15 @@
 /* Epochs: quiescent-state-based reclamation.
  *
  * Why an item is not freed while a reader may hold a pointer to it. Let the
- * retiring thread unlink the item (U), then count the epoch up to N (C), an
- * acquire-release operation, and later, under the lock, look at each reader's
+ * retiring thread unlink the item (U), then count the epoch up to N (C), a
+ * release under the lock, and later, under the lock, look at each reader's
  * `seen` (L). The item is freed if each reader is offline or has seen >= N.
  *
  * - A reader whose `seen` is v >= N has loaded v from `now` with acquire: C, or
- *   a later count in its release sequence, happens before that load, and so
- *   does U: whatever the reader finds from then on, it is not the item. What it
- *   found earlier it had given up when it stored v with release, and L, which
- *   read v with acquire, comes after that.
+ *   a later count, before which C happened by the lock, happens before that
+ *   load, and so does U: whatever the reader finds from then on, it is not the
+ *   item. What it found earlier it had given up when it stored v with release,
+ *   and L, which read v with acquire, comes after that.
  * - A reader with 0 < v < N may hold it: the item stays. That the reader's
  *   store may become visible late only errs to this side.
  * - A reader that looks offline may be going online at this moment. So L is
@@ -27,6 +27,8 @@
 #include <assert.h>
 
 #include "base/err.h"
+
+enum { LOOK_EVERY = 64 }; /* that many retired: some may be free by now */
 
 void
 epoch_init(struct epoch *e)
@@ -106,6 +108,15 @@ oldest_seen(struct epoch *e)
 	return oldest;
 }
 
+/* So many more, or less; under the lock, which makes a plain store do. */
+static size_t
+count(struct epoch *e, size_t n)
+{
+	n += atomic_load_explicit(&e->n_retired, memory_order_relaxed);
+	atomic_store_explicit(&e->n_retired, n, memory_order_relaxed);
+	return n;
+}
+
 /* Detach what may be freed. Under the lock. */
 static struct epoch_item *
 take_free(struct epoch *e)
@@ -116,9 +127,7 @@ take_free(struct epoch *e)
 
 	for (; *link && (*link)->retired_at <= oldest; n++)
 		link = &(*link)->next;
-	if (n)
-		atomic_fetch_sub_explicit(
-			&e->n_retired, n, memory_order_relaxed);
+	count(e, 0 - n);
 	e->retired = *link;
 	if (!e->retired)
 		e->retired_tail = &e->retired;
@@ -130,17 +139,19 @@ void
 epoch_retire(struct epoch *e, struct epoch_item *item,
 	void (*free)(struct epoch_item *item))
 {
-	struct epoch_item *out;
+	struct epoch_item *out = NULL;
+	uint64_t now;
 
 	item->free = free;
 	item->next = NULL;
 	pthread_mutex_lock(&e->lock);
-	item->retired_at =
-		1 + atomic_fetch_add_explicit(&e->now, 1, memory_order_acq_rel);
+	now = 1 + atomic_load_explicit(&e->now, memory_order_relaxed);
+	atomic_store_explicit(&e->now, now, memory_order_release);
+	item->retired_at = now;
 	*e->retired_tail = item;
 	e->retired_tail = &item->next;
-	atomic_fetch_add_explicit(&e->n_retired, 1, memory_order_relaxed);
-	out = take_free(e);
+	if (count(e, 1) % LOOK_EVERY == 0)
+		out = take_free(e);
 	pthread_mutex_unlock(&e->lock);
 	free_chain(out);
 }

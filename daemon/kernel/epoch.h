@@ -65,7 +65,7 @@ epoch_offline(struct epoch_reader *r)
 }
 
 /* @item is unreachable for new readers: free it once all have moved on. Any
- * thread. Frees what has become free of earlier items as well. */
+ * thread. When many wait it frees those that have become free, too. */
 void epoch_retire(struct epoch *e, struct epoch_item *item,
 	void (*free)(struct epoch_item *item));
 void epoch_collect_now(struct epoch *e);

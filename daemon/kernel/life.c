@@ -508,10 +508,10 @@ retire(struct session *s)
 {
 	struct sched *sched = home_of(s);
 	const char *outer = sched->leaving;
-	char name[ENVELOPE_ALIAS_MAX + 1];
 
-	copy_name(name, session_name(s), sizeof(name));
-	sched->leaving = name; /* for its dead letters */
+	/* For its dead letters. It is there until the end of the turn, even if
+	 * the alias is given up: see epoch.h. */
+	sched->leaving = session_name(s);
 	if (s->kin)
 		kin_ended(s);
 	delays_cancel_owned(sched, s, true);

@@ -46,8 +46,26 @@ test_without_readers_it_is_freed_at_once(void **state)
 	(void)state;
 	epoch_init(&e);
 	retire_one(&e, &n);
+	epoch_collect(&e);
 	assert_int_equal(n, 1);
 	epoch_deinit(&e);
+}
+
+/* Who retires and retires need not collect. */
+static void
+test_many_retired_do_not_pile_up(void **state)
+{
+	struct epoch e;
+	unsigned n = 0;
+
+	(void)state;
+	epoch_init(&e);
+	for (unsigned i = 1; i <= 1000; i++) {
+		retire_one(&e, &n);
+		assert_true(i - n < 64);
+	}
+	epoch_deinit(&e);
+	assert_int_equal(n, 1000);
 }
 
 static void
@@ -115,6 +133,7 @@ test_a_reader_that_left_holds_nothing_up(void **state)
 	epoch_join(&e, &b);
 	epoch_leave(&e, &a);
 	retire_one(&e, &n);
+	epoch_collect(&e);
 	assert_int_equal(n, 1);
 	epoch_leave(&e, &b);
 	epoch_deinit(&e);
@@ -133,7 +152,8 @@ test_what_was_retired_later_stays(void **state)
 	epoch_online(&e, &r);
 	retire_one(&e, &early);
 	epoch_quiescent(&e, &r);
-	retire_one(&e, &late); /* frees the early one on the way */
+	retire_one(&e, &late);
+	epoch_collect(&e);
 	assert_int_equal(early, 1);
 	assert_int_equal(late, 0);
 	epoch_offline(&r);
@@ -287,6 +307,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_without_readers_it_is_freed_at_once),
+		cmocka_unit_test(test_many_retired_do_not_pile_up),
 		cmocka_unit_test(
 			test_an_online_reader_holds_it_until_quiescent),
 		cmocka_unit_test(test_each_reader_must_have_moved_on),
