@@ -270,6 +270,7 @@ watch_main(void *arg)
 	struct timespec due;
 	int r = ETIMEDOUT;
 
+	pthread_setname_np(pthread_self(), "eventd-watch");
 	pthread_mutex_lock(&w->lock);
 	while (!w->stop) {
 		if (r == ETIMEDOUT) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -524,6 +525,11 @@ loop_run(struct loop *l)
 static void *
 loop_main(void *arg)
 {
+	const struct loop *l = arg;
+	char name[16];
+
+	snprintf(name, sizeof(name), "eventd-loop%u", l->sched.index);
+	pthread_setname_np(pthread_self(), name);
 	loop_run(arg);
 	return NULL;
 }

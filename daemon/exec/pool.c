@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -194,12 +195,23 @@ pool_serve(struct pool_thread *t)
 	}
 }
 
+/* As `top -H` shows it: 15 characters at most. */
+static void
+name_thread(const struct pool *p)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "pool-%s", p->name);
+	pthread_setname_np(pthread_self(), name);
+}
+
 static void *
 thread_main(void *arg)
 {
 	struct pool_thread *t = arg;
 	struct pool *p = t->pool;
 
+	name_thread(p);
 	pthread_mutex_lock(&p->lock);
 	t->tid = gettid();
 	if (p->has_cpus) /* they may have changed since */

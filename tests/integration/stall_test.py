@@ -133,8 +133,7 @@ class Stall(harness.TestCase):
                                 f"Plugin={plugin('blocks')}")
         client = self.watched("--loops", "2")
         for name in EXECUTORS[1:]:
-            fifo = os.path.join(self.daemon.root, f"{name}.fifo")
-            os.mkfifo(fifo)
+            fifo = self.fifo(name)
             call = client.call_soon(name, "shell", f"cat {fifo}\0".encode())
             line = self.line(f'session.stuck session="{name}"')
             self.assertRegex(
@@ -151,6 +150,88 @@ class Stall(harness.TestCase):
             self.daemon.logged(f'session.returned session="{name}"')
             out = self.daemon.eventctl("--json", "status", name).stdout
             self.assertEqual(json.loads(out)["stuck_ever"], 1)
+        self.assertEqual(self.daemon.stop(), 0)
+
+    def fifo(self, name):
+        path = os.path.join(self.daemon.root, f"{name}.fifo")
+        os.mkfifo(path)
+        return path
+
+    def threads(self, name):
+        """How many threads of the daemon have that name."""
+        task = f"/proc/{self.daemon.process.pid}/task"
+        found = 0
+        for thread in os.listdir(task):
+            try:
+                with open(f"{task}/{thread}/comm", encoding="ascii") as f:
+                    found += f.read() == name + "\n"
+            except OSError:
+                pass  # it has ended meanwhile
+        return found
+
+    def test_a_pool_shrinks_while_its_handlers_block(self):
+        self.daemon.configure("[Pool mine]", "Threads=3")
+        for name in "abcd":
+            self.daemon.session(name, "Executor=mine", "Kind=native",
+                                f"Plugin={plugin('blocks')}")
+        self.daemon.start()
+        client = self.daemon.client()
+        fifos = {name: self.fifo(name) for name in "abc"}
+        calls = [client.call_soon(name, "shell", f"cat {path}\0".encode())
+                 for name, path in fifos.items()]
+        harness.wait_for(lambda: self.threads("pool-mine") == 3, "3 threads")
+        self.daemon.configure("[Pool mine]", "Threads=1")
+        self.assertEqual(self.daemon.eventctl("reload").returncode, OK)
+        # One more has to wait until a thread is free, then it is run.
+        calls.append(client.call_soon("d", "shell", b"echo -n done\0"))
+        for path in fifos.values():
+            with open(path, "w", encoding="ascii") as pipe:
+                pipe.write("done")
+        client.until(lambda: all(n in client.replies for n in calls))
+        self.assertEqual({client.replies[n] for n in calls}, {(OK, b"done")})
+        harness.wait_for(lambda: self.threads("pool-mine") == 1, "1 thread")
+        self.assertEqual(client.call("a", "shell", b"echo -n done\0"),
+                         (OK, b"done"))
+        self.assertEqual(self.daemon.stop(), 0)
+
+    def test_the_end_waits_for_no_stream_that_a_handler_reads(self):
+        self.daemon.configure("StopTimeout=100ms")
+        self.daemon.session("a", "Executor=worker", "Kind=native",
+                            f"Plugin={plugin('blocks')}")
+        self.daemon.start()
+        client = self.daemon.client()
+        path = self.fifo("a")
+        client.post_soon("a", "shell", f"cat {path}\0".encode())
+        harness.wait_for(lambda: b"runs shell" in self.daemon.eventctl(
+            "status", "a").stdout, "the handler")
+        self.daemon.stop()
+        self.daemon.logged('session.stuck session="a"')
+        with open(path, "w", encoding="ascii"):
+            pass  # the helper ends as well
+
+    def test_a_session_is_stopped_while_a_pool_runs_it(self):
+        for name in EXECUTORS[1:]:
+            self.daemon.session(name, f"Executor={name}", "Kind=native",
+                                f"Plugin={plugin('blocks')}")
+        self.daemon.session("plain", script=SPIN)
+        self.daemon.start()
+        client = self.daemon.client()
+        for name in EXECUTORS[1:]:
+            path = self.fifo(name)
+            call = client.call_soon(name, "shell", f"cat {path}\0".encode())
+            harness.wait_for(lambda n=name: b"runs shell" in
+                             self.daemon.eventctl("status", n).stdout,
+                             "the handler")
+            self.assertEqual(
+                self.daemon.eventctl("stop", name).returncode, OK)
+            self.assertEqual(client.call("plain", "ping"), (OK, b"pong"))
+            with open(path, "w", encoding="ascii") as pipe:
+                pipe.write("done")
+            # What it had begun ends well, and then it is gone.
+            client.until(lambda n=call: n in client.replies)
+            self.assertEqual(client.replies[call], (OK, b"done"))
+            harness.wait_for(lambda n=name: self.daemon.eventctl(
+                "status", n).returncode == 68, "its end")
         self.assertEqual(self.daemon.stop(), 0)
 
     def test_status_shows_what_is_stuck_on_a_pool(self):
