@@ -67,6 +67,14 @@ describe(struct watch_probe *probe, const struct session *s)
 	probe->event_id = m->id;
 }
 
+static const struct loop *
+loop_of_probe(const struct watch_probe *probe)
+{
+	const struct watch *w = probe->watch;
+
+	return &w->loops[probe - w->probes];
+}
+
 /* On the stuck thread, at any instruction of its handler: nobody else touches
  * what it runs. */
 static void
@@ -75,11 +83,13 @@ on_name_signal(int number, siginfo_t *info, void *context)
 	int saved_errno = errno;
 	struct watch_probe *probe = info->si_value.sival_ptr;
 	const struct session *s;
+	const struct loop *l;
 
 	(void)number;
 	if (info->si_code != SI_QUEUE || info->si_pid != getpid())
 		return;
-	s = probe->watch->loops[probe - probe->watch->probes].sched.running;
+	l = loop_of_probe(probe);
+	s = loop_here == l ? l->sched.running : NULL; /* it leads no more */
 	if (s && s->spec) {
 		describe(probe, s);
 		where_answer(s, &probe->stall, coro_fault_pc(context));
@@ -118,8 +128,6 @@ watch_on_answer(struct sched *s, struct sched_task *task)
 		container_of(task, struct watch_probe, task);
 
 	watch_pools_look(s, &probe->found);
-	probe->thread = pthread_self();
-	atomic_store(&probe->has_thread, true);
 	atomic_store(&probe->out, false);
 }
 
@@ -141,6 +149,7 @@ probe_send(struct watch *w, unsigned i)
 static const char *
 name_of(struct watch_probe *probe)
 {
+	const struct loop *l = loop_of_probe(probe);
 	union sigval value = {.sival_ptr = probe};
 	struct timespec due;
 	int r;
@@ -151,8 +160,8 @@ name_of(struct watch_probe *probe)
 	stall_ask(&probe->stall);
 	while (sem_trywait(&probe->named) == 0)
 		; /* of a question that was answered too late */
-	if (!atomic_load(&probe->has_thread) ||
-		pthread_sigqueue(probe->thread, name_signal(), value))
+	if (!atomic_load(&l->is_led) ||
+		pthread_sigqueue(atomic_load(&l->leader), name_signal(), value))
 		return "";
 	clock_gettime(CLOCK_REALTIME, &due);
 	due.tv_nsec += NAMED_MS * (long)NS_PER_MS;

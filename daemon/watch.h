@@ -30,9 +30,6 @@ struct watch_probe {
 	uint64_t asked_ns;
 	bool told;        /* that it is stuck */
 	unsigned n_asked; /* ... and nothing was found */
-	/* Set by the loop's thread when it answers. */
-	_Atomic bool has_thread;
-	pthread_t thread;
 	/* Set by the loop's thread, in a signal handler, before @named. */
 	sem_t named;
 	char name[WATCH_NAME_SIZE];    /* of the session that runs */

@@ -495,6 +495,8 @@ loop_lead(struct loop *l, struct pool *p)
 
 	baton_take(&l->baton);
 	loop_here = l;
+	atomic_store(&l->leader, pthread_self());
+	atomic_store(&l->is_led, true);
 	l->naps = l->touched = false;
 	l->leads = p;
 	sched_awake(&l->sched);

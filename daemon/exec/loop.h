@@ -54,7 +54,10 @@ struct loop {
 	struct pool_thread *to_rouse; /* when it lets go of the baton */
 	struct pool *leads;         /* it has work for a leader of that pool */
 	struct pool_thread *member; /* its first thread, once that has led */
-	_Atomic bool ended;         /* nobody runs it any more */
+	/* Who runs it, or did last; good once it is led. */
+	_Atomic(pthread_t) leader;
+	_Atomic bool is_led;
+	_Atomic bool ended; /* nobody runs it any more */
 	_Atomic bool stop;
 	_Atomic uint64_t turns;   /* for the watchdog: it turns */
 	_Atomic uint64_t n_woken; /* how often somebody ended its sleep */
