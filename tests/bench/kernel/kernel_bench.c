@@ -291,16 +291,22 @@ add_session(struct rig *rig, unsigned loop, const char *alias,
 /* ---- scenarios --------------------------------------------------------- */
 
 static void
-pingpong(const struct bench_case *c)
+run_pingpong(struct rig *rig)
 {
-	struct rig *rig = rig_new(c, 1, &kernel_limits_default);
-	const char *how = strchr(c->scenario, '-') + 1; /* the first letter */
+	/* the first letter */
+	const char *how = strchr(rig->c->scenario, '-') + 1;
 
-	add_session(
-		rig, 0, "ping", &kind_native, native_spec(how, "pong", c->n));
+	add_session(rig, 0, "ping", &kind_native,
+		native_spec(how, "pong", rig->c->n));
 	/* pong counts from 0 and is never the last */
 	add_session(rig, 0, "pong", &kind_native, native_spec(how, "ping", 0));
 	rig_run(rig, "ping", "pingpong");
+}
+
+static void
+pingpong(const struct bench_case *c)
+{
+	run_pingpong(rig_new(c, 1, &kernel_limits_default));
 }
 
 static void
@@ -325,8 +331,9 @@ lua_pingpong(const struct bench_case *c)
 	rig_run(rig, "ping", "pingpong");
 }
 
-static void
-pingpong_many(const struct bench_case *c)
+/* ACTORS sessions that answer to "ping", each with an alias. */
+static struct rig *
+rig_with_actors(const struct bench_case *c)
 {
 	struct kernel_limits limits = kernel_limits_default;
 	struct session_spec *spec;
@@ -336,13 +343,28 @@ pingpong_many(const struct bench_case *c)
 	limits.max_sessions = 2 * ACTORS;
 	rig = rig_new(c, 1, &limits);
 	spec = native_spec("one", "ping", 0);
-	add_session(
-		rig, 0, "ping", &kind_native, native_spec("many", NULL, c->n));
 	for (int i = 0; i < ACTORS; i++) {
 		snprintf(alias, sizeof alias, "actor%05d", i);
 		add_session(rig, 0, alias, &kind_native, spec_ref(spec));
 	}
 	spec_unref(spec);
+	return rig;
+}
+
+/* The same two names all the time, among many. */
+static void
+pingpong_among(const struct bench_case *c)
+{
+	run_pingpong(rig_with_actors(c));
+}
+
+static void
+pingpong_random(const struct bench_case *c)
+{
+	struct rig *rig = rig_with_actors(c);
+
+	add_session(
+		rig, 0, "ping", &kind_native, native_spec("many", NULL, c->n));
 	rig_run(rig, "ping", "pingpong");
 }
 
@@ -594,7 +616,10 @@ main(int argc, char **argv)
 		{"evd", "pingpong-id-profile", pingpong, 10000000},
 		{"evd", "pingpong-ref-profile", pingpong, 10000000},
 		{"evd", "pingpong-alias-profile", pingpong, 10000000},
-		{"evd", "pingpong-alias-100k", pingpong_many, 4000000},
+		{"evd", "pingpong-alias-100k", pingpong_among, 10000000},
+		{"evd", "pingpong-alias-100k-profile", pingpong_among,
+			10000000},
+		{"evd", "pingpong-random-100k", pingpong_random, 4000000},
 		{"evd-lua", "lua-pingpong-alias", lua_pingpong, 2000000},
 		{"evd-lua", "lua-pingpong-alias-profile", lua_pingpong,
 			2000000},
