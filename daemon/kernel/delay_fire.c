@@ -129,17 +129,51 @@ delay_late_ns(const struct delay *delay)
 						  : 0;
 }
 
+/* Of a million it is far away, like those beside it in the list of its owner:
+ * asked for together they come together. */
+static void
+look_ahead(const struct delays *d, const struct delay *delay)
+{
+	__builtin_prefetch(delay_parcel(delay));
+	if (delay->next)
+		__builtin_prefetch(delay_slot_at(d, delay->next - 1), 1);
+	if (delay->prev)
+		__builtin_prefetch(delay_slot_at(d, delay->prev - 1), 1);
+}
+
+static uint64_t
+now_of(struct sched *s, enum delay_clock clock)
+{
+	return clock == DELAY_MONOTONIC ? clock_near(&s->near, s->kernel->clock)
+					: delay_now(s, clock);
+}
+
+/* By how much the two clocks differ is the same for all of a turn. */
+static uint64_t
+wall_of(struct sched *s)
+{
+	struct delays *d = &s->delays;
+	uint64_t now = clock_near(&s->near, s->kernel->clock);
+
+	if (d->wall_turn != s->turns) {
+		d->wall_turn = s->turns;
+		d->wall_ahead = clock_wall(s->kernel->clock) - now;
+	}
+	return now + d->wall_ahead;
+}
+
 void
 delay_fire(struct sched *s, struct timer *timer)
 {
 	struct delay *delay = container_of(timer, struct delay, timer);
-	uint64_t now = delay_now(s, delay_clock(delay));
+	uint64_t now = now_of(s, delay_clock(delay));
 	uint64_t due = delay_due_ns(delay), next;
 	uint64_t late = (now > due ? now - due : 0) + delay_late_ns(delay);
 	bool missed = is_missed(delay, late);
 	bool skip = missed && delay->more->misfire == DELAY_SKIP;
 	struct msg *m;
 
+	look_ahead(&s->delays, delay);
 	if (!delay->id) /* it has been cancelled: see delays_bury() */
 		return;
 	if (delay_clock(delay) == DELAY_MONOTONIC && !missed)
@@ -153,7 +187,7 @@ delay_fire(struct sched *s, struct timer *timer)
 	}
 	if (m) {
 		msg_wide(m)->late_ns = late;
-		msg_wide(m)->due_ns = clock_wall(s->kernel->clock) - late;
+		msg_wide(m)->due_ns = wall_of(s) - late;
 	}
 	next = next_due(delay, now, missed);
 	if (delay->more && delay->more->stored) {
@@ -163,7 +197,7 @@ delay_fire(struct sched *s, struct timer *timer)
 	if (next)
 		delay_arm(s, delay, next);
 	else if (m)
-		delay_ended(s, delay, DELAY_FIRED);
+		delay_ended(s, delay, DELAY_HAS_FIRED);
 	else
 		delay_cancelled(s, delay);
 	if (!m)

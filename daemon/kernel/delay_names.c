@@ -99,6 +99,34 @@ delay_named(struct sched *s, uint64_t owner, const struct alias *alias,
 	return 0;
 }
 
+/* An alias may go and come again meanwhile, so not by its address. */
+void
+delay_names_past(
+	struct sched *s, const struct delay *delay, enum delay_fate fate)
+{
+	const struct delay_more *m = delay->more;
+	uint64_t scope = delay->owner;
+
+	if (!m || !m->name_size)
+		return;
+	if (delay->timer.b & DELAY_BY_ALIAS)
+		scope = delay_parcel(delay)->alias->hash;
+	delay_past_name(&s->delays.past,
+		hash_of(s, scope, m->name, m->name_size), fate);
+}
+
+enum delay_fate
+delay_fate_of_name(struct sched *s, const struct delay_name *name)
+{
+	uint64_t scope = name->owner;
+
+	if (name->alias)
+		scope = hash_bytes(
+			s->kernel->aliases.key, name->alias, name->alias_size);
+	return delay_past_fate_of_name(
+		&s->delays.past, hash_of(s, scope, name->name, name->size));
+}
+
 unsigned
 delay_names_home(const struct sched *s, const struct alias *alias)
 {

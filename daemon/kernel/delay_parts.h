@@ -11,8 +11,8 @@ uint64_t delay_calendar_after(const struct calendar *c, uint64_t after_ns);
 /* A pending one that is armed nowhere yet. */
 int delay_make(struct sched *s, struct session *owner,
 	const struct delay_init *init, struct delay **out);
-/* It goes: its slot tells what has become of it, until it is another's. */
-void delay_ended(struct sched *s, struct delay *delay, enum delay_flag how);
+/* It goes; DELAY_FORGOTTEN: nobody is to know that it was. */
+void delay_ended(struct sched *s, struct delay *delay, enum delay_fate fate);
 void delay_cancelled(struct sched *s, struct delay *delay);
 /* May one be set as @init says, in the place of @old, if that is not 0? *@due
  * is when: 0 or DELAY_E_*. */

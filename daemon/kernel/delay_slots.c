@@ -103,7 +103,7 @@ delay_slot_take(struct delays *d, struct delay **out)
 	(*out)->timer.link = NULL;
 	d->last = (d->last + 1) & DELAY_GENERATION_MASK;
 	d->last += !d->last;
-	(*out)->id = (d->last << (DELAY_SLOT_BITS + DELAY_SCHED_BITS)) |
+	(*out)->id = (d->last << DELAY_GENERATION_AT) |
 		     ((uint64_t)slot << DELAY_SCHED_BITS) | d->sched;
 	return 0;
 }
@@ -126,30 +126,13 @@ delay_slots_none(struct delays *d)
 enum delay_fate
 delay_fate(const struct delays *d, uint64_t id)
 {
-	uint64_t generation = id >> (DELAY_SLOT_BITS + DELAY_SCHED_BITS);
-	uint32_t slot = delay_slot_of(id);
-	const struct delay *delay;
+	uint64_t generation = id >> DELAY_GENERATION_AT;
 
-	if (delay_id_is_stored(id))
-		return delay_store_find(d, id) ? DELAY_PENDING
-					       : DELAY_FORGOTTEN;
-	if (!generation || generation > d->last)
-		return DELAY_NEVER_WAS;
-	if (slot >= d->n_used || (slot & DELAY_INDEX_MASK) >= DELAY_CHUNK)
-		return DELAY_FORGOTTEN;
-	delay = delay_slot_at(d, slot);
-	if (delay->id == id)
+	if (delay_of_id(d, id))
 		return DELAY_PENDING;
-	if (delay->id || delay->owner != id)
-		return DELAY_FORGOTTEN;
-	switch (delay->timer.b) {
-	case DELAY_FIRED:
-		return DELAY_HAS_FIRED;
-	case DELAY_CANCELLED:
-		return DELAY_WAS_CANCELLED;
-	default:
-		return DELAY_FORGOTTEN;
-	}
+	if (!delay_id_is_stored(id) && (!generation || generation > d->last))
+		return DELAY_NEVER_WAS;
+	return delay_past_fate(&d->past, id, delay_counted_from(id));
 }
 
 struct delay *

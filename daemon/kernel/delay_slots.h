@@ -12,6 +12,7 @@ enum {
 	DELAY_SLOT_MASK = (1 << DELAY_SLOT_BITS) - 1,
 	DELAY_INDEX_BITS = 15,
 	DELAY_INDEX_MASK = (1 << DELAY_INDEX_BITS) - 1,
+	DELAY_GENERATION_AT = DELAY_SLOT_BITS + DELAY_SCHED_BITS,
 	DELAY_GENERATION_MASK = 0xffffffff, /* above it: DELAY_ID_STORED */
 };
 
@@ -67,6 +68,13 @@ delay_slot_give(struct delays *d, struct delay *delay)
 	d->free = slot + 1;
 	if (--d->n == 0 && !d->n_dead)
 		delay_slots_none(d);
+}
+
+/* Ids count from this bit on. */
+static inline unsigned
+delay_counted_from(uint64_t id)
+{
+	return delay_id_is_stored(id) ? 0 : DELAY_GENERATION_AT;
 }
 
 /* A timer of its own keeps its owner from being idle, but for those that do not

@@ -231,7 +231,7 @@ make(struct sched *s, struct session *owner, struct session *t,
 	r = stored_new(s, session_journal(t), *out,
 		DELAY_ID_STORED | (no & ~DELAY_ID_STORED));
 	if (r)
-		delay_ended(s, *out, DELAY_CANCELLED);
+		delay_ended(s, *out, DELAY_FORGOTTEN);
 	return r;
 }
 
@@ -273,7 +273,7 @@ delay_set_stored(struct sched *s, struct session *owner, struct session *t,
 		r = replace(s, st);
 	if (r) { /* what is on its way finds nobody */
 		st->has_row = st->n_refs;
-		delay_ended(s, delay, DELAY_CANCELLED);
+		delay_ended(s, delay, DELAY_FORGOTTEN);
 		return r;
 	}
 	st->journal->box->kept = true;
@@ -393,7 +393,7 @@ was_set(struct sched *s, struct delay_stored *st, int status)
 	if (status) {
 		if (st->delay) {
 			s->counters.accepted--;
-			delay_ended(s, st->delay, DELAY_CANCELLED);
+			delay_ended(s, st->delay, DELAY_FORGOTTEN);
 		}
 		tell_setter(s, st, DELAY_E_STORE);
 		tell(s, st, DELAY_E_STORE, true);
@@ -449,7 +449,7 @@ fire_away(struct sched *s, struct delay *delay, struct msg *m, uint64_t next_ns)
 	if (next_ns) {
 		go_on(s, delay, next_ns);
 	} else {
-		delay_ended(s, delay, DELAY_FIRED);
+		delay_ended(s, delay, DELAY_HAS_FIRED);
 		m->flags |= MSG_ADMITTED | MSG_DELAYED;
 	}
 	delay_post(s, m);
@@ -482,7 +482,7 @@ not_taken(struct sched *s, struct delay *delay, struct msg *m, int r)
 	if (next)
 		go_on(s, delay, next);
 	else
-		delay_ended(s, delay, DELAY_FIRED);
+		delay_ended(s, delay, DELAY_HAS_FIRED);
 	if (r)
 		msg_end(s, NULL, m, end, sched_status(r), NULL);
 }
@@ -549,7 +549,7 @@ delay_store_fired(struct sched *s, struct delay_stored *st, struct msg *m)
 	} else if (st->delay) {
 		st->has_row = false;
 		m->flags |= MSG_DELAYED; /* it is counted already */
-		delay_ended(s, st->delay, DELAY_FIRED);
+		delay_ended(s, st->delay, DELAY_HAS_FIRED);
 	}
 	st->n_refs--;
 	release(st);
@@ -593,7 +593,7 @@ restore(struct sched *s, struct session *t, uint64_t no,
 		return err_pass(r);
 	r = stored_new(s, session_journal(t), delay, DELAY_ID_STORED | no);
 	if (r) {
-		delay_ended(s, delay, DELAY_CANCELLED);
+		delay_ended(s, delay, DELAY_FORGOTTEN);
 		return err_pass(r);
 	}
 	st = delay->more->stored;
@@ -644,7 +644,7 @@ delay_store_close(struct journal *j)
 		st->has_row = false;
 		st->n_refs++;
 		j->sched->counters.accepted--;
-		delay_ended(j->sched, st->delay, DELAY_CANCELLED);
+		delay_ended(j->sched, st->delay, DELAY_FORGOTTEN);
 		if (st->changes || st->ends) /* which has not been written */
 			tell(j->sched, st, DELAY_E_STORE, true);
 		st->n_refs--;

@@ -373,22 +373,24 @@ delay_set(struct sched *s, struct session *owner, const struct delay_init *init,
 
 /* ---- taking back -------------------------------------------------------- */
 
+/* It may be half made if it is to be forgotten. */
 void
-delay_ended(struct sched *s, struct delay *delay, enum delay_flag how)
+delay_ended(struct sched *s, struct delay *delay, enum delay_fate fate)
 {
-	uint64_t id = delay->id;
+	if (fate != DELAY_FORGOTTEN) {
+		uint64_t id = delay_public_id(delay);
 
+		delay_past_id(
+			&s->delays.past, id, delay_counted_from(id), fate);
+		delay_names_past(s, delay, fate);
+	}
 	delay_free(s, delay);
-	if (delay_slot_of(id) >= s->delays.n_used)
-		return; /* the slot has gone as well */
-	delay->owner = id;
-	delay->timer.b = (uint8_t)how;
 }
 
 void
 delay_cancelled(struct sched *s, struct delay *delay)
 {
-	delay_ended(s, delay, DELAY_CANCELLED);
+	delay_ended(s, delay, DELAY_WAS_CANCELLED);
 	s->counters.cancelled++;
 }
 
@@ -434,6 +436,7 @@ delay_cancel(struct sched *s, uint64_t id)
 	d->n--;
 	d->size -= delay->timer.size;
 	s->counters.cancelled++;
+	delay_past_id(&d->past, id, DELAY_GENERATION_AT, DELAY_WAS_CANCELLED);
 	d->dead[d->n_dead++] = delay_slot_of(id);
 	if (d->n_dead == DELAYS_DEAD_MAX || !s->running)
 		delays_bury_them(s);
@@ -537,6 +540,7 @@ delays_deinit(struct sched *s)
 	free(d->chunks);
 	free(d->names);
 	free(d->stored);
+	delay_past_deinit(&d->past);
 	delays_init(d, d->sched);
 	free(s->boot_timers);
 	s->boot_timers = NULL;

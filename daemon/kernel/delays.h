@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernel/delay_past.h"
 #include "kernel/timers.h"
 
 struct alias;
@@ -45,9 +46,6 @@ enum delay_flag {
 	DELAY_LISTED = 32,   /* is in session.delays of its owner */
 	DELAY_URGENT = 64,   /* its events are MSG_URGENT */
 	DELAY_STORED = 128,  /* more.stored */
-	/* Of a free slot, whose `owner` is the id that was: */
-	DELAY_FIRED = 128,
-	DELAY_CANCELLED = 129,
 };
 
 enum {
@@ -120,8 +118,10 @@ struct delays {
 	uint32_t free;   /* the first free one + 1 */
 	uint32_t n;
 	uint32_t n_calendars;
-	uint64_t size; /* bytes charged */
-	uint64_t last; /* counts delays: the generation in ids */
+	uint64_t size;       /* bytes charged */
+	uint64_t last;       /* counts delays: the generation in ids */
+	uint64_t wall_turn;  /* the turn in which wall_ahead was looked up: */
+	uint64_t wall_ahead; /* of the wall clock before the monotonic one */
 	unsigned sched;
 	uint32_t n_names, n_buckets;
 	struct delay_more **names; /* hash table; NULL: there are none */
@@ -131,6 +131,7 @@ struct delays {
 	 * their rings yet: see delays_bury(). */
 	uint32_t n_dead;
 	uint32_t dead[DELAYS_DEAD_MAX];
+	struct delay_past past;
 };
 
 /* Bytes that the delays of one scheduler hold, for they outlive whoever set
@@ -221,15 +222,7 @@ int delay_cancel(struct sched *s, uint64_t id);
 /* The same of one that is delay_is_stored(): @told when its end is safe. */
 int delay_cancel_told(struct sched *s, uint64_t id, struct delay_told *told);
 struct delay *delay_find(struct delays *d, uint64_t id);
-/* What has become of the delay @id, as far as is still known: a slot tells of
- * the last that was in it. */
-enum delay_fate {
-	DELAY_PENDING,
-	DELAY_HAS_FIRED,
-	DELAY_WAS_CANCELLED,
-	DELAY_FORGOTTEN, /* fired or cancelled, or no id that was given */
-	DELAY_NEVER_WAS,
-};
+/* What has become of the delay @id. */
 enum delay_fate delay_fate(const struct delays *d, uint64_t id);
 /* Session that set it; 0: none, or no such timer. */
 uint64_t delay_owner(struct sched *s, uint64_t id);
@@ -257,6 +250,16 @@ int delay_adjust_told(struct sched *s, uint64_t id,
  * not NULL, of the one for it; 0: there is none here. */
 uint64_t delay_named(struct sched *s, uint64_t owner, const struct alias *alias,
 	const char *name, size_t size);
+/* What has become of the last that had the name @name here and is pending no
+ * more: one that session @owner set or, if @alias is not NULL, one for that
+ * alias, which may be nobody's now. */
+struct delay_name {
+	uint64_t owner;
+	const char *alias, *name;
+	size_t alias_size, size;
+};
+enum delay_fate delay_fate_of_name(
+	struct sched *s, const struct delay_name *name);
 /* The scheduler where the names of an alias are kept. */
 unsigned delay_names_home(const struct sched *s, const struct alias *alias);
 
@@ -369,3 +372,6 @@ void delays_deinit(struct sched *s);
 /* @delay->more has a name, and no other has it in its scope. -ENOMEM. */
 int delay_names_add(struct sched *s, struct delay *delay);
 void delay_names_remove(struct sched *s, struct delay *delay);
+/* It is to be known what has become of @delay, if it has a name. */
+void delay_names_past(
+	struct sched *s, const struct delay *delay, enum delay_fate fate);

@@ -27,14 +27,39 @@ check_own(lua_State *L)
 	return id;
 }
 
-/* eventd.cancel(id or name): whether it had not fired */
+/* What has become of the one that argument 1 means, which is not pending. */
+static enum delay_fate
+fate_of(lua_State *L)
+{
+	struct lua_session *ls = lua_session_of(L);
+	struct delay_name name = {.owner = ls->session->id};
+
+	if (lua_type(L, 1) != LUA_TSTRING)
+		return delay_fate(
+			&ls->sched->delays, (uint64_t)lua_tointeger(L, 1));
+	name.name = lua_tolstring(L, 1, &name.size);
+	return delay_fate_of_name(ls->sched, &name);
+}
+
+/* eventd.cancel(id or name): whether it was pending; if not, what has become of
+ * it, as far as is known */
 static int
 timers_cancel(lua_State *L)
 {
 	uint64_t id = check_own(L);
+	enum delay_fate fate = DELAY_PENDING;
+	bool done = id && !delay_cancel(lua_session_of(L)->sched, id);
 
-	lua_pushboolean(L, id && !delay_cancel(lua_session_of(L)->sched, id));
-	return 1;
+	if (!done)
+		fate = fate_of(L);
+	lua_pushboolean(L, done);
+	if (fate == DELAY_HAS_FIRED)
+		lua_pushliteral(L, "fired");
+	else if (fate == DELAY_WAS_CANCELLED)
+		lua_pushliteral(L, "cancelled");
+	else
+		lua_pushnil(L);
+	return 2;
 }
 
 /* eventd.cancel_all(): how many */

@@ -79,6 +79,7 @@ which_new(struct peer *p, uint64_t id, uint64_t timer, const char *alias,
 	}
 	w->gather = g;
 	w->timer = timer;
+	w->fate = DELAY_FORGOTTEN;
 	w->all = all;
 	strcpy(w->name, name);
 	strcpy(g->name, alias);
@@ -106,6 +107,34 @@ find_by_name(const struct gather *g, struct sched *s)
 			    size);
 }
 
+/* The same of one that is not found, or not any more. */
+static enum delay_fate
+fate_by_name(const struct gather *g, struct sched *s)
+{
+	const struct which *w = g->out;
+	size_t size = strlen(g->name);
+	struct delay_name name = {.alias = g->name,
+		.alias_size = size,
+		.name = w->name,
+		.size = strlen(w->name)};
+	enum delay_fate fate = delay_fate_of_name(s, &name);
+
+	if (fate != DELAY_FORGOTTEN)
+		return fate;
+	name.owner = alias_holder(&s->kernel->aliases, g->name, size);
+	name.alias = NULL;
+	return delay_fate_of_name(s, &name);
+}
+
+/* Each scheduler is asked, one knows. */
+static enum delay_fate
+note_fate(struct which *w, enum delay_fate fate)
+{
+	if (w->fate == DELAY_FORGOTTEN)
+		w->fate = fate;
+	return fate;
+}
+
 static const char *const fates[] = {
 	[DELAY_PENDING] = "it cannot be changed", /* it is found */
 	[DELAY_HAS_FIRED] = "it has fired",
@@ -124,10 +153,8 @@ which_not_found(struct gather *g)
 		snprintf(g->text, sizeof(g->text), "no timer %" PRIu64 ": %s",
 			w->timer, fates[w->fate]);
 	else
-		snprintf(g->text, sizeof(g->text),
-			"no timer '%s' of '%s': it has fired, was cancelled, "
-			"or never was",
-			w->name, g->name);
+		snprintf(g->text, sizeof(g->text), "no timer '%s' of '%s': %s",
+			w->name, g->name, fates[w->fate]);
 }
 
 const char *
@@ -232,8 +259,8 @@ cancel_visit(struct gather *g, struct sched *s)
 	uint64_t id;
 
 	if (w->timer) {
-		w->fate = delay_fate(&s->delays, w->timer);
-		if (w->fate == DELAY_PENDING)
+		if (note_fate(w, delay_fate(&s->delays, w->timer)) ==
+			DELAY_PENDING)
 			cancel_one(g, s, w->timer);
 		return delay_id_is_stored(w->timer) && !w->n && !g->denied;
 	}
@@ -242,6 +269,8 @@ cancel_visit(struct gather *g, struct sched *s)
 	else
 		while ((id = find_by_name(g, s)) && cancel_one(g, s, id))
 			;
+	if (!w->all)
+		note_fate(w, fate_by_name(g, s));
 	return !g->denied;
 }
 
@@ -292,7 +321,8 @@ adjust_visit(struct gather *g, struct sched *s)
 	if (r)
 		g->pending = false;
 	if (r == DELAY_E_FIRED) {
-		w->fate = delay_fate(&s->delays, w->timer);
+		note_fate(w, w->timer ? delay_fate(&s->delays, w->timer)
+				      : fate_by_name(g, s));
 		return !w->timer || delay_id_is_stored(w->timer);
 	}
 	w->n++;

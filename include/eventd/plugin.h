@@ -462,7 +462,7 @@ evd_ctx_delay(struct evd_ctx *ctx, const char *alias, const char *event,
 	return EVD_HOST(ctx)->delay(ctx, &delay, timer);
 }
 
-/* 0, or -ESRCH: it has fired or never was. */
+/* 0, or -ESRCH: it has fired, was cancelled, or never was. */
 static inline int
 evd_ctx_cancel(struct evd_ctx *ctx, uint64_t timer)
 {

@@ -58,10 +58,15 @@ class Names(TestCase):
         self.assertEqual(
             out, {"alias": "ticks", "name": "n", "cancelled": True})
         self.ctl("cancel", "ticks", "--name", "n", code=68)
-        self.told("it has fired, was cancelled, or never was")
+        self.told("it was cancelled")
         self.ctl("delay", "ticks", "tick", "x", "--in", "1ms", "--name", "n")
         self.wait_for_ticks("x")
         self.ctl("cancel", "ticks", "--name", "n", code=68)
+        self.told(": it has fired (")
+        self.ctl("adjust", "ticks", "--name", "n", "--in", "1h", code=68)
+        self.told(": it has fired (")
+        self.ctl("cancel", "ticks", "--name", "none", code=68)
+        self.told("it has fired, was cancelled, or never was")
 
     def test_who_comes_too_late_is_told_why(self):  # B40
         stays = self.object("delay", "ticks", "tick", "--in", "1h")

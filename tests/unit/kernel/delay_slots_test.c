@@ -71,9 +71,9 @@ test_an_own_delay_is_one_like_others(void **state)
 	assert_int_equal(s->sched->delays.size, 0);
 }
 
-/* B40: who comes too late is told why, as long as the slot knows. */
+/* B40: who comes too late is told why, also when its slot is another's. */
 static void
-test_a_slot_tells_what_became_of_its_last(void **state)
+test_what_became_of_a_delay_is_known(void **state)
 {
 	struct fixture *f = *state;
 	struct fake *s = fake_new(f, 0, "name");
@@ -83,25 +83,32 @@ test_a_slot_tells_what_became_of_its_last(void **state)
 		.event = "e",
 		.event_size = 1,
 		.due_ns = clock_now(s->sched->kernel->clock) + NS_PER_MS};
-	uint64_t fires, goes, stays;
+	uint64_t fires, goes, stays, plain;
 
 	assert_int_equal(delay_set(s->sched, NULL, &init, &fires, NULL), 0);
 	init.due_ns += 3600 * (uint64_t)NS_PER_S;
 	assert_int_equal(delay_set(s->sched, NULL, &init, &goes, NULL), 0);
 	assert_int_equal(delay_set(s->sched, NULL, &init, &stays, NULL), 0);
+	plain = set_own(s, "plain", 1000);
 	assert_int_equal(delay_fate(d, stays + (1ull << 40)), DELAY_NEVER_WAS);
 	assert_int_equal(delay_fate(d, 0), DELAY_NEVER_WAS);
 	assert_int_equal(delay_fate(d, goes), DELAY_PENDING);
 	assert_int_equal(delay_cancel(s->sched, goes), 0);
+	assert_int_equal(delay_cancel(s->sched, plain), 0);
 	fixture_advance(f, 30);
+	assert_int_equal(delay_set(s->sched, NULL, &init, &stays, NULL), 0);
+	assert_int_equal(delay_set(s->sched, NULL, &init, &stays, NULL), 0);
+	delays_cancel_alias(s->sched, "name", 4, DELAY_NO_UID);
+	assert_int_equal(d->n, 0); /* nor does it need a slot at all */
 	assert_int_equal(delay_fate(d, fires), DELAY_HAS_FIRED);
 	assert_int_equal(delay_fate(d, goes), DELAY_WAS_CANCELLED);
-	assert_int_equal(delay_fate(d, stays), DELAY_PENDING);
-	assert_int_equal(delay_set(s->sched, NULL, &init, &stays, NULL), 0);
-	assert_int_equal(delay_set(s->sched, NULL, &init, &stays, NULL), 0);
+	assert_int_equal(delay_fate(d, plain), DELAY_WAS_CANCELLED);
+	assert_int_equal(delay_fate(d, stays), DELAY_WAS_CANCELLED);
+	for (unsigned i = 0; i < DELAY_PAST_IDS; i++)
+		assert_int_equal(
+			delay_cancel(s->sched, set_own(s, "e", 1000)), 0);
 	assert_int_equal(delay_fate(d, fires), DELAY_FORGOTTEN);
-	assert_int_equal(delay_fate(d, goes), DELAY_FORGOTTEN);
-	delays_cancel_alias(s->sched, "name", 4, DELAY_NO_UID);
+	assert_int_equal(delay_fate(d, stays), DELAY_FORGOTTEN);
 }
 
 /* B40: who may cancel it is to be known, also when its client has gone. */
@@ -247,7 +254,7 @@ main(void)
 	cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_an_own_delay_is_one_like_others),
-		TEST(test_a_slot_tells_what_became_of_its_last),
+		TEST(test_what_became_of_a_delay_is_known),
 		TEST(test_a_delay_knows_its_user),
 		TEST(test_those_cancelled_by_a_handler_are_gone_at_once),
 		TEST(test_a_handler_may_cancel_and_stop),

@@ -50,11 +50,16 @@ test_a_name_replaces_and_cancels(void **state)
 	rig_advance(rig, 3000);
 	assert_int_equal(rig->n_events, 1);
 	assert_string_equal(rig->data, "2 2.000 1.000");
-	rig_expect(rig, "a", "x", "tostring(eventd.cancel('n'))", "false");
+	rig_expect(rig, "a", "x",
+		"select(2, eventd.cancel('n')) .. tostring(eventd.cancel('n'))",
+		"firedfalse");
+	rig_expect(
+		rig, "a", "x", "tostring(select(2, eventd.cancel(7)))", "nil");
 	rig_expect(rig, "a", "x",
 		"#tostring(eventd.delay(9, 'tick', 'z', {name = 'n'})) > 0 and "
-		"tostring(eventd.cancel('n'))",
-		"true");
+		"tostring(eventd.cancel('n')) .. "
+		"select(2, eventd.cancel('n'))",
+		"truecancelled");
 }
 
 static void
