@@ -117,7 +117,7 @@ io_run(struct io *io, int n)
 		uint32_t events = io->batch[i].events;
 
 		if (events & (EPOLLERR | EPOLLHUP))
-			events |= EPOLLIN | EPOLLOUT;
+			events |= w->events;
 		events &= w->events; /* it may have ended in this batch */
 		if (events)
 			w->run(w, events);

@@ -17,7 +17,8 @@ enum { IO_BATCH = 256 }; /* that are looked at in one turn */
 /* What waits for one descriptor. */
 struct io_watch {
 	int fd;
-	uint32_t events; /* EPOLLIN, EPOLLOUT; 0: none, and it is not called */
+	uint32_t events; /* EPOLLIN, EPOLLOUT, EPOLLPRI for no more than errors
+			  * and hang-ups; 0: none, and it is not called */
 	/* @events: those of the above that have come; of an error or hang-up,
 	 * which shows in a read or write, all of them. 0: it was to be waited
 	 * for soon, and cannot be. */

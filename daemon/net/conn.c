@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,6 +170,40 @@ net_set_limits(struct net *net, const struct net_limits *limits)
 		look_at_hellos(net, 0);
 }
 
+/* ---- the end of input --------------------------------------------------- */
+
+static const char closed_text[] = "the client closed it";
+
+/* What is bound to it could never be settled. */
+bool
+conn_owes(const struct conn *c)
+{
+	return c->state == CONN_OPEN && !c->n_bindings &&
+	       (c->n_posts || c->session->n_calls || c->peer.n_requests ||
+		       outbuf_size(&c->out) || conn_has_large(c) || c->n_also ||
+		       acks_upto(&c->acks, c->seq) != c->ack_sent);
+}
+
+/* Both ways are closed, as mostly: nobody would hear. */
+static bool
+is_hung_up(const struct conn *c)
+{
+	struct pollfd p = {.fd = c->fd};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+void
+conn_end_of_input(struct conn *c)
+{
+	if (!conn_owes(c) || is_hung_up(c)) {
+		conn_close(c, closed_text);
+		return;
+	}
+	c->is_deaf = true;
+	loop_defer(c->loop, &c->flush);
+}
+
 /* ---- polling ----------------------------------------------------------- */
 
 static void
@@ -178,6 +213,8 @@ conn_on_io(struct io_watch *w, uint32_t events)
 
 	if (!events)
 		conn_close(c, "it cannot be waited for");
+	if (events & EPOLLPRI)
+		conn_close(c, closed_text);
 	if (events & EPOLLOUT)
 		loop_defer(c->loop, &c->flush);
 	if ((events & EPOLLIN) && c->state != CONN_CLOSING)
@@ -202,7 +239,9 @@ conn_update_poll(struct conn *c)
 
 	if (c->state == CONN_CLOSING)
 		return;
-	if (!c->input_paused && c->state != CONN_ENDING)
+	if (c->is_deaf)
+		events |= EPOLLPRI;
+	else if (!c->input_paused && c->state != CONN_ENDING)
 		events |= EPOLLIN;
 	if (outbuf_size(&c->out) || conn_has_large(c))
 		events |= EPOLLOUT;

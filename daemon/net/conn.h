@@ -145,6 +145,7 @@ struct conn {
 	bool large_waits;  /* another large delivery, for this one's end */
 	bool greeted;      /* its hello has come */
 	bool is_new;       /* it has not been waited for yet */
+	bool is_deaf;      /* its client says no more, but is owed something */
 	struct outbuf out;
 	struct outlarge large;
 	struct landing *landing; /* a large payload that is coming in; NULL */
@@ -205,6 +206,11 @@ void conn_greeted(struct conn *c);
 bool conn_behind(struct session *s, struct peer_face *face);
 /* How its sessions end, now that it does. */
 enum tie_end_why conn_end_why(const struct conn *c);
+/* Its client has closed it, or says no more: it goes, at the latest when there
+ * is nothing more to tell. */
+void conn_end_of_input(struct conn *c);
+/* Its client gets something yet, of what it asked for. */
+bool conn_owes(const struct conn *c);
 /* Poll for what is wanted now. */
 void conn_update_poll(struct conn *c);
 

@@ -246,6 +246,10 @@ conn_flush(struct conn *c)
 		conn_close(c, "ended with an error");
 		return;
 	}
+	if (c->is_deaf && !conn_owes(c)) {
+		conn_close(c, "the client says no more");
+		return;
+	}
 	pace_input(c);
 	conn_update_poll(c);
 	if (c->large_waits && !conn_has_large(c)) {

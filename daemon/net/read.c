@@ -105,7 +105,7 @@ conn_receive(struct conn *c, struct iovec *parts, size_t n_parts)
 			"one descriptor a message, %d that wait at most",
 			PASSED_MAX);
 	else if (n == 0)
-		conn_close(c, "the client closed it");
+		conn_end_of_input(c);
 	else if (n < 0 && errno != EAGAIN && errno != EINTR)
 		conn_close(c, strerror(errno));
 	return n;

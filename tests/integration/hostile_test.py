@@ -14,6 +14,7 @@ from harness import message, varint
 ECHO = """
 return {
     hello = function(data) eventd.reply(data) end,
+    later = function(data) eventd.sleep(0.02) eventd.reply(data) end,
     die = function() error("x") end,
 }
 """
@@ -229,6 +230,70 @@ class Busy(TestCase):
             with self.connect() as link:
                 if number % 3 == 0:
                     link.send(dice.randbytes(dice.randrange(1, 40)))
+        self.served()
+        harness.wait_for(lambda: self.descriptors() <= before,
+                         "all connections closed")
+
+    def test_who_speaks_byte_by_byte(self):
+        self.go()
+        call = message((1, message((2, "echo"), (3, "hello"), (4, b"abc"),
+                                   (6, 1))))
+        client = self.daemon.client(hello=False)
+        for byte in varint(len(HELLO)) + HELLO + varint(len(call)) + call:
+            client.socket.sendall(bytes([byte]))
+            self.served()
+        client.until(lambda: client.replies)
+        self.assertEqual(client.replies[1], (0, b"abc"))
+
+    def test_who_says_no_more_gets_its_answers(self):
+        self.go()
+        before = self.descriptors()
+        for _ in range(20):
+            client = self.daemon.client()
+            number = client.call_soon("echo", "later", b"abc")
+            seq = client.post_soon("echo", "hello", b"x", level=2)
+            client.socket.shutdown(socket.SHUT_WR)
+            client.drain()
+            self.assertEqual(client.replies[number], (0, b"abc"))
+            self.assertTrue(client.settled(seq))
+        self.served()
+        self.assertEqual(self.descriptors(), before)
+
+    def test_who_sends_a_flood_of_descriptors(self):
+        self.go()
+        before = self.descriptors()
+        part = varint(len(HELLO)) + HELLO
+        with open("/dev/null", "rb") as null:
+            fds = [null.fileno()] * 200
+            for features in ((), ((3, "memfd"),)):
+                hello = message((5, message((1, 1), (2, "fds"), *features)))
+                for n in (1, 5, 200):
+                    link = self.connect()
+                    link.sendall(varint(len(hello)) + hello)
+                    try:
+                        for _ in range(20):
+                            socket.send_fds(link, [part[:1]], fds[:n])
+                    except (BrokenPipeError, ConnectionResetError):
+                        pass
+                    self.served()
+                    link.close()
+        harness.wait_for(lambda: self.descriptors() <= before,
+                         "its descriptors to be closed")
+
+    # what it asked for is under way on both loops when it goes
+    def test_who_goes_while_it_is_served(self):
+        self.go()
+        before = self.descriptors()
+        dice = random.Random(3)
+        for _ in range(300):
+            link = self.connect()
+            asks = [message((7, message((1, n + 1), (dice.choice(
+                (7, 8, 9)), b"")))) for n in range(20)]
+            link.sendall(varint(len(HELLO)) + HELLO + b"".join(
+                varint(len(ask)) + ask for ask in asks))
+            if dice.random() < 0.5:
+                link.recv(dice.randrange(1, 300))
+            link.close()
         self.served()
         harness.wait_for(lambda: self.descriptors() <= before,
                          "all connections closed")

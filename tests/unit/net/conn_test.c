@@ -213,6 +213,46 @@ test_who_says_nothing_is_sent_away(void **state)
 	client_free(d);
 }
 
+/* A client that says no more gets what it is owed, and then the end. */
+static void
+test_who_says_no_more_gets_its_answers(void **state)
+{
+	struct rig *rig = *state;
+	struct fake *fake = fake_new(rig, 0, "sink");
+	struct client *c = client_hello(rig, 0);
+
+	client_call(c, "sink", "defer", 7, "x");
+	client_post_level(c, "sink", "wait", EVENTD__V1__LEVEL__HANDLED);
+	shutdown(c->fd, SHUT_WR);
+	RIG_UNTIL(rig, fake->held);
+	rig_run(rig);
+	assert_int_equal(conn_count(&rig->loops[0]), 1);
+	assert_int_equal(
+		sched_reply(&rig->loops[0].sched, fake->call, 0, "y", 1), 0);
+	client_expect_reply(c, 7, EVD_STATUS_OK, "y");
+	fake_finish(fake);
+	client_expect_ack(c, 1);
+	client_expect_end(c);
+	client_free(c);
+	c = client_hello(rig, 0); /* nothing is owed */
+	shutdown(c->fd, SHUT_WR);
+	client_expect_end(c);
+	client_free(c);
+	c = client_hello(rig, 0); /* nobody is there to hear it */
+	client_call(c, "sink", "defer", 7, "x");
+	shutdown(c->fd, SHUT_WR);
+	rig_run(rig);
+	assert_int_equal(conn_count(&rig->loops[0]), 1);
+	client_free(c);
+	RIG_UNTIL(rig, !conn_count(&rig->loops[0]));
+	c = client_hello(rig, 0); /* it could not settle */
+	client_bind(c, "box", 1, 0);
+	client_call(c, "sink", "defer", 7, "x");
+	shutdown(c->fd, SHUT_WR);
+	RIG_UNTIL(rig, !conn_count(&rig->loops[0]));
+	client_free(c);
+}
+
 static void
 test_clients_come_and_go(void **state)
 {
@@ -288,6 +328,7 @@ main(void)
 		TEST(test_who_says_nothing_is_sent_away),
 		TEST(test_each_user_has_a_time_to_say_hello),
 		TEST(test_windows_change_while_clients_are_there),
+		TEST(test_who_says_no_more_gets_its_answers),
 		TEST(test_clients_come_and_go),
 		TEST(test_close_all),
 		TEST(test_sessions_run_out),
