@@ -759,7 +759,7 @@ session_restart(struct session *s, struct session_spec *spec)
 	schedule_arm(s);
 	names_of_spec_keep(s);
 	names_of_spec_take(s);
-	if (s->life == SESSION_FAILED)
+	if (s->life == SESSION_FAILED && !stays)
 		return;
 	if (s->life == SESSION_STARTING)
 		session_begin(s);
