@@ -19,7 +19,8 @@ write_char(FILE *f, const char *p, size_t n, uint32_t code)
 		fputs("\\t", f);
 	else if (code == '\r')
 		fputs("\\r", f);
-	else if (code < 0x20 || code == 0x7f)
+	else if (code < 0x20 || (code >= 0x7f && code < 0xa0))
+		/* a terminal obeys these, too */
 		fprintf(f, "\\u%04" PRIx32, code);
 	else
 		fwrite(p, 1, n, f);

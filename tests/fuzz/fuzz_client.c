@@ -8,9 +8,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "eventd/memfd.h"
+#include "eventd/room.h"
 #include "internal.h"
 #include "parts.h"
 
@@ -23,7 +26,11 @@ enum {
 	MODE_HOLD = 8,    /* keep the given event while reading on */
 	MODE_MANUAL = 16,
 	MODE_RECONNECT = 32,
+	MODE_ROOM = 64,   /* a window of its own, posts that try, room wanted */
+	MODE_MEMFD = 128, /* descriptors come with what the daemon sends */
 };
+
+enum { MEMFD_SIZE = 70000 };
 
 static void
 put(int fd, const uint8_t *data, size_t size)
@@ -31,6 +38,40 @@ put(int fd, const uint8_t *data, size_t size)
 	ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
 
 	(void)n; /* a full socket only makes the input shorter */
+}
+
+/* The same with a descriptor, which may be a memfd as it should be. */
+static void
+put_with_fd(int fd, const uint8_t *data, size_t size, unsigned how)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct iovec iov = {(void *)data, size};
+	struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&m);
+	int passed = memfd_create("payload", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ssize_t n;
+
+	if (passed < 0 || ftruncate(passed, MEMFD_SIZE))
+		abort();
+	if (how & 1)
+		fcntl(passed, F_ADD_SEALS,
+			F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE |
+				F_SEAL_SEAL);
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(head), &passed, sizeof(passed));
+	n = sendmsg(fd, &m, MSG_NOSIGNAL);
+	(void)n;
+	close(passed);
 }
 
 static void
@@ -45,6 +86,7 @@ welcome(int fd)
 	w.max_frame = w.max_payload = 1 << 20;
 	w.window_posts = 16;
 	w.window_bytes = 1 << 20;
+	w.max_memfd = 1 << 20;
 	frame.welcome = &w;
 	data[0] = (uint8_t)eventd__v1__frame__get_packed_size(&frame);
 	put(fd, data, 1 + eventd__v1__frame__pack(&frame, data + 1));
@@ -86,6 +128,21 @@ make_busy(struct evd *c)
 	c->sync.post = 3;
 }
 
+/* Posts until there is no room, and asks to be told of some. */
+static void
+fill_room(struct evd *c)
+{
+	struct evd_post_options opt = {
+		.size = sizeof(opt), .flags = EVD_POST_TRY, .timeout_ms = 1};
+	int64_t r = 0;
+
+	for (int i = 0; i < 40 && r >= 0; i++)
+		r = evd_post_opt(c, "box", "event", "data", 4, &opt);
+	evd_want_room(c, 4);
+	if (evd_bytes_pending(c) > 40 * 4 + 8 * 4)
+		abort();
+}
+
 /* Touch every byte that the event shows. */
 static size_t
 look_at(const struct evd_event *ev)
@@ -115,6 +172,8 @@ look_at(const struct evd_event *ev)
 static void
 act_on(struct evd *c, const struct evd_event *ev)
 {
+	if (evd_event_type(ev) == EVD_ROOM)
+		fill_room(c);
 	if (evd_event_type(ev) != EVD_DELIVERY)
 		return;
 	if (evd_event_call(ev) && evd_event_size(ev) % 3 == 0)
@@ -163,6 +222,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	piece = data[1] ? data[1] * 4u : 4096;
 	c = handle_with(fds[0]);
 	evd_set_manual_settle(c, mode & MODE_MANUAL);
+	if (mode & MODE_ROOM)
+		evd_set_window(c, 8, 64);
+	if (mode & MODE_MEMFD)
+		evd_set_memfd(c, true);
 	if (mode & MODE_RECONNECT)
 		evd_set_reconnect(c, 1, 1);
 	if (mode & MODE_GREETED) {
@@ -171,10 +234,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (mode & MODE_BUSY)
 		make_busy(c);
+	if (mode & MODE_ROOM)
+		fill_room(c);
 	for (data += 2, size -= 2; size;) {
 		size_t n = size < piece ? size : piece;
 
-		put(fds[1], data, n);
+		if (mode & MODE_MEMFD)
+			put_with_fd(fds[1], data, n, data[0]);
+		else
+			put(fds[1], data, n);
 		data += n;
 		size -= n;
 		evd_process(c);

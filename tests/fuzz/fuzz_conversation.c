@@ -2,9 +2,11 @@
  * daemon in this process, rightly and wrongly, and of when it turns and when
  * they read. Whatever they say, every accepted event is accounted for, what is
  * held stays bounded, and nothing is left when they have gone. */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,10 +15,17 @@
 #include "exec/loop.h"
 #include "frame.h"
 #include "net/conn.h"
+#include "passing.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CLIENTS = 3, LOOPS = 2, PAYLOAD_MAX = 4096, STEPS = 300 };
+enum {
+	CLIENTS = 3,
+	LOOPS = 2,
+	PAYLOAD_MAX = 160 << 10, /* so that some are large */
+	STEPS = 300,
+	FDS_MAX = 128,
+};
 
 struct script {
 	const uint8_t *p, *end;
@@ -175,7 +184,7 @@ take_event(struct script *s)
 static ProtobufCBinaryData
 take_payload(struct script *s)
 {
-	static uint8_t zeros[2 * PAYLOAD_MAX];
+	static uint8_t zeros[8192];
 	size_t size = take(s) * 20;
 
 	return (ProtobufCBinaryData){size, zeros};
@@ -227,9 +236,12 @@ say_hello(struct talk *t, unsigned client, struct script *s)
 {
 	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
 	Eventd__V1__Hello hello = EVENTD__V1__HELLO__INIT;
+	char *memfd = (char *)FEATURE_MEMFD;
 
 	hello.version = take(s) % 16 ? 1 : (uint32_t)take_number(s);
 	hello.name = take_alias(s);
+	hello.features = &memfd;
+	hello.n_features = take(s) % 4 ? 0 : 1;
 	frame.hello = &hello;
 	say(t, client, &frame);
 }
@@ -403,6 +415,165 @@ listen_to(struct talk *t, unsigned client)
 	(void)n;
 }
 
+/* ---- large payloads -------------------------------------------------- */
+
+/* Whole or cut off anywhere, in pieces that fit, with a byte of its head that
+ * is another now and then. */
+static void
+say_in_pieces(struct talk *t, unsigned client, struct script *s, uint8_t *out,
+	size_t size)
+{
+	unsigned how = take(s);
+
+	if (how & 1)
+		out[take(s) % 32] ^= (uint8_t)take(s);
+	if (how & 2)
+		size -= (size_t)take(s) * 256 % size;
+	for (unsigned i = 0; size && i < 32; i++) {
+		size_t piece = how & 4 ? take(s) * 512u + 1 : size;
+		ssize_t n =
+			send(t->fds[client], out, piece < size ? piece : size,
+				MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n > 0) {
+			out += n;
+			size -= (size_t)n;
+		}
+		turn(t);
+		if (how & 8)
+			listen_to(t, client);
+	}
+}
+
+/* The envelope of a post or a call, which the caller gives a payload. */
+static void
+large_init(struct talk *t, unsigned client, struct script *s,
+	Eventd__V1__Envelope *e)
+{
+	unsigned how = take(s);
+
+	eventd__v1__envelope__init(e);
+	e->event = take_event(s);
+	e->alias = take_alias(s);
+	if (how & 1)
+		e->call = take_number(s);
+	else
+		e->seq = ++t->seqs[client];
+	e->timeout_ms = take(s);
+}
+
+static void
+say_large(struct talk *t, unsigned client, struct script *s)
+{
+	static uint8_t payload[256 << 10], out[sizeof(payload) + 1024];
+	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
+	Eventd__V1__Envelope e, *list = &e;
+	size_t size, head;
+
+	large_init(t, client, s, &e);
+	e.payload.data = payload;
+	e.payload.len = (60 << 10) + take(s) * 768u;
+	frame.envelopes = &list;
+	frame.n_envelopes = 1;
+	size = eventd__v1__frame__get_packed_size(&frame);
+	must(size + FRAME_HEAD_MAX < sizeof(out));
+	head = varint_put(out, size);
+	eventd__v1__frame__pack(&frame, out + head);
+	say_in_pieces(t, client, s, out, head + size);
+}
+
+/* A descriptor that may be what it should be. */
+static int
+some_fd(unsigned how, size_t size)
+{
+	int fds[2], seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+	if (how % 8 == 0) {
+		must(!pipe2(fds, O_CLOEXEC));
+		close(fds[1]);
+		return fds[0];
+	}
+	fds[0] = memfd_create("payload", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	must(fds[0] >= 0);
+	if (how % 8 == 1)
+		size /= 2;
+	must(!ftruncate(fds[0], (off_t)size));
+	if (how % 8 == 2)
+		seals &= ~F_SEAL_WRITE;
+	if (how % 8 != 3)
+		must(!fcntl(fds[0], F_ADD_SEALS, seals | F_SEAL_SEAL));
+	return fds[0];
+}
+
+static void
+send_with(int to, const uint8_t *data, size_t size, const int *fds, unsigned n)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(4 * sizeof(int))];
+	} control = {0};
+	struct iovec iov = {(void *)data, size};
+	struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = CMSG_SPACE(n * sizeof(int)),
+	};
+	struct cmsghdr *head = CMSG_FIRSTHDR(&m);
+	ssize_t sent;
+
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(head), fds, n * sizeof(int));
+	sent = sendmsg(to, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	(void)sent;
+}
+
+/* A payload that is a memfd, or is said to be one, with as many descriptors. */
+static void
+say_memfd(struct talk *t, unsigned client, struct script *s)
+{
+	static uint8_t out[1024];
+	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
+	Eventd__V1__Envelope e, *list = &e;
+	unsigned how = take(s), n_fds = how / 8 % 4;
+	size_t size, head, at = how & 32 ? take(s) : 0;
+	int fds[4];
+
+	large_init(t, client, s, &e);
+	e.memfd_size = (60u << 10) + take(s) * 768u;
+	frame.envelopes = &list;
+	frame.n_envelopes = how & 64 ? 0 : 1;
+	size = eventd__v1__frame__get_packed_size(&frame);
+	must(size + FRAME_HEAD_MAX < sizeof(out));
+	head = varint_put(out, size);
+	eventd__v1__frame__pack(&frame, out + head);
+	size += head;
+	at = at < size ? at : 0;
+	say_bytes(t, client, out, at);
+	for (unsigned i = 0; i < n_fds; i++)
+		fds[i] = some_fd(how + i, e.memfd_size);
+	if (n_fds)
+		send_with(t->fds[client], out + at, size - at, fds, n_fds);
+	else
+		say_bytes(t, client, out + at, size - at);
+	for (unsigned i = 0; i < n_fds; i++)
+		close(fds[i]);
+}
+
+static unsigned
+count_fds(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < FDS_MAX; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* ---- what must hold -------------------------------------------------- */
+
 static void
 check_bounds(struct talk *t)
 {
@@ -454,6 +625,7 @@ talk_begin(struct talk *t)
 	t->server.window_posts = 8;
 	t->server.window_bytes = 3 * PAYLOAD_MAX;
 	t->server.max_calls = 4;
+	t->server.max_memfd = PAYLOAD_MAX;
 	for (unsigned i = 0; i < LOOPS; i++) {
 		must(!loop_init(&t->loops[i], &t->kernel, i));
 		must(!net_init(&t->nets[i], &t->loops[i], &t->server));
@@ -504,6 +676,21 @@ talk_end(struct talk *t)
 }
 
 static void
+step_rest(struct talk *t, unsigned client, struct script *s)
+{
+	switch (take(s) % 4) {
+	case 1:
+		say_large(t, client, s);
+		break;
+	case 2:
+		say_memfd(t, client, s);
+		break;
+	default:
+		turn(t);
+	}
+}
+
+static void
 step(struct talk *t, struct script *s)
 {
 	unsigned what = take(s), client = what / 16 % CLIENTS;
@@ -547,7 +734,7 @@ step(struct talk *t, struct script *s)
 		listen_to(t, client);
 		break;
 	default:
-		turn(t);
+		step_rest(t, client, s);
 	}
 }
 
@@ -556,7 +743,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct script s = {data, data + size};
 	static struct talk t;
+	static unsigned n_fds; /* libuv keeps some */
 
+	if (!n_fds) {
+		talk_begin(&t);
+		talk_end(&t);
+		n_fds = count_fds();
+	}
 	talk_begin(&t);
 	for (unsigned i = 0; i < STEPS && s.p < s.end; i++) {
 		step(&t, &s);
@@ -568,5 +761,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		turn(&t);
 	check_accounts(&t);
 	talk_end(&t);
+	must(count_fds() == n_fds);
 	return 0;
 }

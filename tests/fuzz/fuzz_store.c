@@ -211,7 +211,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct script s = {data + 1, data + size};
 	uint8_t *copy;
 
-	
 	if (!size)
 		return 0;
 	if (data[0] % 3 == 0) {
