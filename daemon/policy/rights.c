@@ -160,10 +160,12 @@ rights_ask(const struct rights *r, enum right right, const char *alias,
 	return v;
 }
 
-/* A set for some events is there. */
+enum event_set { SET_ANY, SET_GRANTS, SET_REFUSES };
+
+/* A set for some events is there that does so. */
 static bool
 has_event_set(const struct rights *r, enum right right, const char *alias,
-	bool granting)
+	enum event_set does)
 {
 	const struct policy *p = r->policy;
 	const struct policy_node *node;
@@ -176,15 +178,26 @@ has_event_set(const struct rights *r, enum right right, const char *alias,
 		for (size_t i = node->first; i < node->end;
 			i = p->rules[i]->set_end)
 			if (p->rules[i]->right == right && p->rules[i]->event &&
-				(!granting || (ask_set(r, i, &v) && v.allowed)))
+				(does == SET_ANY ||
+					(ask_set(r, i, &v) &&
+						v.allowed ==
+							(does == SET_GRANTS))))
 				return true;
 	return false;
 }
 
 bool
+rights_all(const struct rights *r, enum right right, const char *alias)
+{
+	return (r->open & 1 << right) || is_always(r, right) ||
+	       (rights_ask(r, right, alias, NULL).allowed &&
+		       !has_event_set(r, right, alias, SET_REFUSES));
+}
+
+bool
 rights_cover(const struct rights *r, enum right right, const char *alias)
 {
-	return !has_event_set(r, right, alias, false) &&
+	return !has_event_set(r, right, alias, SET_ANY) &&
 	       rights_ask(r, right, alias, NULL).allowed;
 }
 
@@ -192,7 +205,7 @@ bool
 rights_some(const struct rights *r, enum right right, const char *alias)
 {
 	return rights_may(r, right, alias, NULL) ||
-	       has_event_set(r, right, alias, true);
+	       has_event_set(r, right, alias, SET_GRANTS);
 }
 
 /* ---- for people ---------------------------------------------------------- */

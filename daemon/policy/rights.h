@@ -38,7 +38,9 @@ struct verdict {
  * (NULL: of none, or with those that no set is for)? */
 struct verdict rights_ask(const struct rights *r, enum right right,
 	const char *alias, const char *event);
-/* Whatever the event is. */
+/* With every event. */
+bool rights_all(const struct rights *r, enum right right, const char *alias);
+/* The same, and no rule is for some events alone. */
 bool rights_cover(const struct rights *r, enum right right, const char *alias);
 /* With some event, at least. */
 bool rights_some(const struct rights *r, enum right right, const char *alias);

@@ -372,9 +372,8 @@ verb_dead_requeue(struct peer *p, const Eventd__V1__Request *r)
 	if (!verb_is_open(p, r->id) ||
 		!may_change(p, r->id, want->alias, want->n_ids))
 		return;
-	if (want->to[0] &&
-		(!verb_name_ok(p, r->id, want->to) ||
-			!verb_may(p, r->id, RIGHT_POST, want->to, NULL)))
+	if (want->to[0] && (!verb_name_ok(p, r->id, want->to) ||
+				   !verb_may_post_all(p, r->id, want->to)))
 		return;
 	g = ask(p, r->id, want->alias, want->reason, want->after);
 	if (!g)

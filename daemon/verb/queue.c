@@ -439,7 +439,7 @@ verb_queue_move(struct peer *p, const Eventd__V1__Request *r)
 	struct inspection *in;
 
 	if (!verb_name_ok(p, r->id, want->to) ||
-		!verb_may(p, r->id, RIGHT_POST, want->to, NULL))
+		!verb_may_post_all(p, r->id, want->to))
 		return;
 	g = ask(p, r->id, want->alias, move_visit);
 	if (!g)

@@ -69,6 +69,22 @@ peer_deny(struct peer *p, enum right right, const char *alias,
 }
 
 bool
+verb_may_post_all(struct peer *p, uint64_t id, const char *alias)
+{
+	char text[VERB_TEXT_MAX];
+
+	if (!verb_may(p, id, RIGHT_POST, alias, NULL))
+		return false;
+	if (rights_all(p->rights, RIGHT_POST, alias))
+		return true;
+	(void)peer_deny(p, RIGHT_POST, alias, NULL, text, sizeof(text));
+	verb_refuse(p, id, EVD_STATUS_DENIED,
+		"there are events that you may not post to the target, and "
+		"those to be posted may be of any name");
+	return false;
+}
+
+bool
 verb_may(struct peer *p, uint64_t id, enum right right, const char *alias,
 	const char *event)
 {

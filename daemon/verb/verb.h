@@ -112,6 +112,8 @@ bool verb_name_ok(struct peer *p, uint64_t id, const char *alias);
  * and logged, and an answer has been sent. */
 bool verb_may(struct peer *p, uint64_t id, enum right right, const char *alias,
 	const char *event);
+/* The same of posting events of any name to it. */
+bool verb_may_post_all(struct peer *p, uint64_t id, const char *alias);
 /* Its user has room for @n more of @kind; else that has been counted, and an
  * answer has been sent. */
 bool verb_has_room(

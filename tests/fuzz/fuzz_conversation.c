@@ -97,8 +97,8 @@ fake_run(struct session *s, struct msg *m)
 		return SESSION_UNHANDLED;
 	default:
 		if (msg_call(m))
-			sched_reply(&t->loops[0].sched, msg_call(m), 0, m->data,
-				m->size);
+			sched_reply(&t->loops[0].sched, msg_call(m), 0,
+				msg_payload(m), m->size);
 		m->flags |= MSG_REPLIED;
 		return SESSION_DONE;
 	}

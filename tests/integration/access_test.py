@@ -2,6 +2,7 @@
 by real users of other uids. Those need root; without it they are skipped."""
 import json
 import os
+import re
 import unittest
 
 import ctl
@@ -131,6 +132,50 @@ class Access(ctl.TestCase):
         self.assertEqual(bob.call("greet", "hello", b"x"), (0, b"x"))
         self.assertEqual(bob.call("greet", "reset")[0], DENIED)
         self.assertEqual(staff.call("greet", "reset"), (0, b""))
+
+    @ROOT
+    def test_what_one_may_not_post_one_does_not_move_there_either(self):
+        """Who manages one mailbox, and may not post some event to another,
+        gets it there neither by a move nor as a dead letter."""
+        for name in ("mine", "open"):
+            self.daemon.session(name, "Kind=client")
+        self.session("greet", "[Access]", "Post=any", "[Access reset]",
+                     f"Post=gid:{STAFF}")
+        self.access("[Access *]", f"Manage=uid:{ALICE}", "Post=any",
+                    "[Access mine]", "Post=any", "[Access open]", "Post=any")
+        self.start()
+        alice = self.daemon.client_as(ALICE)
+        staff = self.daemon.client_as(ALICE, groups=(STAFF,))
+        self.assertEqual(alice.post("mine", "reset"), 0)
+        self.assertEqual(alice.post("greet", "reset"), DENIED)
+        move, requeue = (self.numbers_of(w) for w in (
+            "queue_move", "dead_requeue"))
+
+        def moved(who, to):
+            return first(who.request_number(move[0], (move[1], "mine"),
+                                            (move[2], to)), 2)
+        self.assertEqual(moved(alice, "greet"), DENIED)
+        self.assertEqual(first(alice.request_number(
+            requeue[0], (requeue[1], "mine"), (requeue[2], "greet")), 2),
+            DENIED)
+        self.assertEqual(moved(alice, "open"), 0)
+        self.assertEqual(alice.post("mine", "reset"), 0)
+        self.assertEqual(moved(staff, "greet"), 0)
+
+    @staticmethod
+    def numbers_of(verb):
+        """Of the request, and of its fields alias and to."""
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                            "..", "..", "proto", "eventd.proto")
+        with open(path, encoding="utf-8") as file:
+            proto = file.read()
+        kind, number = re.search(
+            rf"(\w+) {verb} = (\d+);", proto).groups()
+        body = re.search(rf"message {kind} \{{(.*?)\n\}}", proto,
+                         re.S).group(1)
+        return [int(number)] + [int(re.search(
+            rf"string {name} = (\d+);", body).group(1))
+            for name in ("alias", "to")]
 
     @ROOT
     def test_what_may_not_be_seen_is_not_listed(self):

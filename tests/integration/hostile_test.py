@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a local user can do to the daemon: others are served as before, and
 what it holds for him stays bounded."""
+import array
 import os
 import random
 import resource
@@ -307,6 +308,41 @@ class Busy(TestCase):
             with self.connect() as link:
                 link.sendall(whole[:size])
         self.served()
+
+    def test_claims_of_size_cost_nothing(self):
+        """A frame says that it has 4 GiB, or more than there can be."""
+        self.go()
+        before = self.memory()
+        for claim in (1 << 31, (1 << 32) - 1, 1 << 32, 1 << 63, (1 << 64) - 1):
+            with self.connect() as link:
+                link.sendall(varint(len(HELLO)) + HELLO + varint(claim) +
+                             b"x" * 100)
+                while link.recv(4096):  # a welcome, an error, the end
+                    pass
+        self.bounded(before)
+        self.served()
+
+    def test_descriptors_that_nobody_wants_are_closed(self):
+        """With a greeting, with requests, with garbage, with half a frame."""
+        self.go()
+        before = self.descriptors()
+        greeted = varint(len(HELLO)) + HELLO
+        ping = message((7, message((1, 1), (11, b""))))
+        for first, data in ((b"", greeted), (greeted, b"\xff" * 40),
+                            (greeted, varint(len(ping)) + ping),
+                            (greeted, b"\x7f")):
+            for n in (1, 2, 253):
+                with self.connect() as link, open(os.devnull, "rb") as null:
+                    link.sendall(first)
+                    fds = array.array("i", [null.fileno()] * n)
+                    try:
+                        link.sendmsg([data], [(
+                            socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+                    except (BrokenPipeError, ConnectionResetError):
+                        pass
+        self.served()
+        harness.wait_for(lambda: self.descriptors() <= before,
+                         "all that came is closed")
 
     def test_garbage_is_told_and_closed(self):
         self.go()
