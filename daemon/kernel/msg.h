@@ -645,7 +645,8 @@ struct msg_body {
 	const uint8_t *payload, *headers;
 	struct msg_region *region; /* NULL: all of it is in bytes[] */
 	uint8_t event_size;
-	uint8_t bytes[]; /* the event's name and a NUL behind them */
+	bool is_delivery; /* what bytes[] is, but for its receiver */
+	uint8_t bytes[];  /* the event's name and a NUL behind them */
 };
 
 /* In the place of the payload of a message with MSG_SHARED, whose size and

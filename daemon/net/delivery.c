@@ -28,8 +28,8 @@ is_plain(const struct msg *m)
 {
 	const struct msg_wide *wide;
 
-	if ((m->flags & (MSG_SHARED | MSG_URGENT)) || m->headers_size ||
-		m->attempt)
+	if ((m->flags & (MSG_SHARED | MSG_URGENT | MSG_LENT)) ||
+		m->headers_size || m->attempt)
 		return false;
 	if (!(m->flags & MSG_WIDE))
 		return true;
@@ -118,7 +118,7 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 		.headers_size = m->headers_size,
 		.call = handle,
 		.id = m->id,
-		.from = m->from,
+		.from = msg_sender(m),
 		.attempt = m->attempt,
 		.late_ns = msg_late_ns(m),
 		.priority = m->flags & MSG_URGENT ? 1 : 0,
@@ -217,7 +217,7 @@ delivery_write(struct binding *b, const struct msg *m)
 	}
 	if (plain)
 		write_call(b, m, handle);
-	else if ((m->flags & MSG_MANY) && !msg_region(m))
+	else if ((m->flags & MSG_MANY) && msg_body(m)->is_delivery)
 		write_shared(b, m);
 	else
 		write_delivery(b, m, handle);

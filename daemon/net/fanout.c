@@ -124,6 +124,7 @@ body_of(const struct msg *m, uint32_t payload_size, bool headers)
 	if (!body)
 		return NULL;
 	envelope_encode(&e, body->bytes);
+	body->is_delivery = true;
 	/* behind the event, tag, length, bytes, and its own tag and length */
 	if (payload_size)
 		body->payload = body->bytes + 2 + m->event_size + 1 +

@@ -281,6 +281,27 @@ class Crowd(ctl.TestCase):
             wait_for(lambda: self.call(name, "lua", "1") == "1")
             wait_for(lambda: len(self.call(name, "seen")) == len(big))
 
+    def test_what_it_has_not_taken_may_be_moved_to_a_client(self):
+        self.member("s0", "news", "fanout", mailbox=["Overflow=drop-oldest"])
+        self.member("w0", "jobs", "shared")
+        self.start()
+        self.joined("s0", "w0")
+        c = self.bind("mine", 0)
+        for name, alias in (("s0", "news"), ("w0", "jobs")):
+            self.ctl("queue", "pause", name)
+            poster = self.post(alias, "e", ["one", "two"])
+            wait_for(lambda: self.counters(name)["queued"] == 2)
+            self.ctl("queue", "move", name, "mine")
+            c.until(lambda: len(c.deliveries) == 2)
+            self.assertEqual([(first(d, 3), first(d, 4), first(d, 10))
+                              for d in c.deliveries],
+                             [(b"e", w, first(poster.welcome, 4))
+                              for w in (b"one", b"two")])
+            c.deliveries.clear()
+        self.settle(c, 4)
+        wait_for(lambda: self.counters("jobs")["handled"] == 2)
+        self.balance()
+
     def test_it_is_removed_when_it_ends_and_the_alias_with_the_last(self):
         for i in range(2):
             self.member(f"s{i}", "news", "fanout")
