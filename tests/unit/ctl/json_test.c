@@ -76,7 +76,8 @@ test_strings_are_escaped_and_made_utf8(void **state)
 
 	json_string(&x->json, NULL, "a\"\\\n\t\r\001\x7f\xc2\x9b/\xc3\xa9\xff");
 	assert_string_equal(written(x),
-		"\"a\\\"\\\\\\n\\t\\r\\u0001\\u007f\\u009b/\xc3\xa9\xef\xbf\xbd\"");
+		"\"a\\\"\\\\\\n\\t\\r\\u0001\\u007f\\u009b/"
+		"\xc3\xa9\xef\xbf\xbd\"");
 	assert_true(json_check(x->text, NULL));
 }
 
