@@ -302,7 +302,7 @@ sched_takes(const struct sched *s, const struct session *t, uint32_t size)
 {
 	assert(atomic_load_explicit(&t->home, memory_order_relaxed) == s);
 	(void)s;
-	return session_is_calm(t) && !t->box.n_parked &&
+	return session_is_plain(t) && !t->box.n_parked &&
 	       mailbox_has_space(&t->box, size);
 }
 

@@ -426,6 +426,16 @@ session_is_calm(const struct session *s)
 	return (s->standing & mind) == session_standing(SESSION_UP, 0, 0, 0);
 }
 
+/* It is calm but for who runs it: its mailbox takes events as they come. */
+static inline bool
+session_is_plain(const struct session *s)
+{
+	uint32_t mind = session_standing(
+		0xff, (uint8_t) ~(BOX_CHOOSY | BOX_OFF), 0xff, 0xff);
+
+	return (s->standing & mind) == session_standing(SESSION_UP, 0, 0, 0);
+}
+
 /* @m goes before its events. */
 static inline void
 session_call_in(struct session *s, struct msg_ring *lane, struct msg *m)
