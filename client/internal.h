@@ -87,6 +87,7 @@ struct inbuf {
 	size_t head, tail, size;  /* bytes not taken: [head, tail) */
 	size_t cursor, frame_end; /* the frame being walked */
 	size_t want;              /* bytes of the frame that is short */
+	bool busy;                /* a read filled it: it is worth IN_SIZE */
 	uint8_t *retired;         /* holds what the given event borrows */
 };
 

@@ -14,7 +14,8 @@
 #include "status.h"
 
 enum {
-	OUT_SIZE = 2 * OUT_WRITE,
+	OUT_FIRST = 4096,      /* of output, until there is more */
+	IN_FIRST = 8192,       /* of input, until more comes at once */
 	IN_ROOM = 65536,       /* a read is worth while with so much room */
 	WAIT_MAX_MS = 3600000, /* then look again */
 };
@@ -22,13 +23,13 @@ enum {
 int
 evd__io_init(struct evd *c)
 {
-	c->out.data = malloc(OUT_SIZE);
-	c->in.data = malloc(IN_SIZE);
+	c->out.data = malloc(OUT_FIRST);
+	c->in.data = malloc(IN_FIRST);
 	if (!c->out.data || !c->in.data)
 		return -ENOMEM;
-	c->out.size = OUT_SIZE;
+	c->out.size = OUT_FIRST;
 	c->out.mark = OUT_WRITE;
-	c->in.size = IN_SIZE;
+	c->in.size = IN_FIRST;
 	return 0;
 }
 
@@ -282,27 +283,27 @@ static int
 in_prepare(struct evd *c)
 {
 	struct inbuf *in = &c->in;
-	size_t used, need, room, size;
+	size_t used, need, room, size, usual = in->busy ? IN_SIZE : IN_FIRST;
 
 	if (in->cursor == in->frame_end)
 		in->head = in->frame_end;
 	used = in->tail - in->head;
 	need = in->want > used ? in->want - used : 1;
 	room = in->size - in->tail;
-	size = used + need > IN_SIZE ? used + need : IN_SIZE;
+	size = used + need > usual ? used + need : usual;
 
 	if (!used && !in_is_borrowed(c)) {
 		in->head = in->tail = in->cursor = in->frame_end = 0;
 		room = in->size;
-		if (in->size > IN_SIZE && size == IN_SIZE) {
+		if (in->size > IN_SIZE && size <= IN_SIZE) {
 			free(in->data); /* the large frame is over */
 			in->data = NULL;
 			in->size = room = 0;
 		}
 	}
-	if (room >= need && room >= IN_ROOM)
+	if (room >= need && room >= usual / (IN_SIZE / IN_ROOM))
 		return 0;
-	if (room >= need && size > IN_SIZE)
+	if (room >= need && size > usual)
 		return 0;
 	return in_move(c, size);
 }
@@ -330,6 +331,7 @@ read_flags(struct evd *c, int flags)
 	}
 	if (n > 0) {
 		in->tail += (size_t)n;
+		in->busy |= in->tail == in->size;
 		return 1;
 	}
 	if (n < 0 && errno == EINTR)
