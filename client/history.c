@@ -62,6 +62,7 @@ evd_line_word(const struct evd_line *line)
 		[EVD_STEP_ENDED] = "ended",
 		[EVD_STEP_RESTORED] = "restored",
 		[EVD_STEP_LETTER] = "dead-letter",
+		[EVD_STEP_REPEATED] = "repeated",
 	};
 	unsigned step = (unsigned)line_pb(line)->step;
 

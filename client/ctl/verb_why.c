@@ -92,6 +92,9 @@ print_step(FILE *out, const struct evd_line *line)
 		fprintf(out, "kept as dead letter %" PRIu64 ", %s",
 			evd_line_letter(line), evd_line_end(line));
 		break;
+	case EVD_STEP_REPEATED:
+		fprintf(out, "not accepted again, its key was accepted before");
+		break;
 	default:
 		fprintf(out, "%s", evd_line_word(line));
 	}

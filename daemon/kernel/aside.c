@@ -230,6 +230,7 @@ aside_is_known(struct sched *s, struct session *t, struct msg *m)
 	if (!known)
 		return false;
 	aside->n_repeated++;
+	history_repeated(s, t, m, known->event);
 	if (!(m->flags & MSG_ACK)) {
 		msg_free(&s->pool, m);
 	} else if (msg_level(m) == MSG_LEVEL_ACCEPTED || !known->pending) {
@@ -280,6 +281,7 @@ aside_admitted(struct sched *s, struct session *t, struct msg *m)
 	}
 	if (!dedup_add(&aside->keys, s->kernel->aliases.key, extra->key,
 		    extra->key_size, s->now_ns)) {
+		dedup_newest(&aside->keys)->event = m->id;
 		extra->key_home = t->id;
 		if (session_journal(t))
 			journal_note_key(t, extra->key, extra->key_size);

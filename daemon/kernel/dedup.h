@@ -10,6 +10,7 @@
 struct dedup_entry {
 	uint64_t hash;
 	uint64_t since_ns; /* accepted then, monotonic */
+	uint64_t event;    /* its id; 0: of another run */
 	uint32_t next;     /* of its bucket: place in the ring + 1 */
 	bool pending;      /* its event has not ended */
 	uint8_t size;      /* of the key; 0: forgotten */
@@ -42,6 +43,11 @@ static inline const struct dedup_entry *
 dedup_oldest(const struct dedup *d)
 {
 	return &d->ring[d->oldest];
+}
+static inline struct dedup_entry *
+dedup_newest(const struct dedup *d)
+{
+	return &d->ring[(d->oldest + d->n - 1) & (d->room - 1)];
 }
 /* To make room: who waited for it. There is one. */
 struct msg_queue dedup_drop_oldest(struct dedup *d);

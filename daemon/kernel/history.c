@@ -1,6 +1,8 @@
 /* History: lines in pieces of memory, see history.h. */
 #include "kernel/history.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -234,6 +236,24 @@ history_returned(struct sched *s, const struct session *t, const struct msg *m,
 	line.who = session_id(t);
 	line.ns = rest_ns;
 	add(s, &line, &w, is_durable(m));
+}
+
+void
+history_repeated(struct sched *s, const struct session *t, const struct msg *m,
+	uint64_t first)
+{
+	char text[64] = "before a start of the daemon";
+	struct history_line line;
+	struct words w;
+
+	if (!is_wanted(m))
+		return;
+	if (first)
+		snprintf(text, sizeof(text), "as event %" PRIu64, first);
+	line = line_of(s, m, HISTORY_REPEATED);
+	w = words_of(t, m, text);
+	line.who = m->from;
+	add(s, &line, &w, false);
 }
 
 void

@@ -21,6 +21,8 @@ enum history_step {
 	HISTORY_RETURNED,     /* ns: it rests for so long; text: why */
 	HISTORY_ENDED,        /* ns: since it was given to who */
 	HISTORY_RESTORED,     /* it was found in the store */
+	/* 6 is a dead letter's, on the wire. */
+	HISTORY_REPEATED = 7, /* its key was known; text: whose it is */
 	HISTORY_STEPS,
 };
 
@@ -70,6 +72,9 @@ void history_returned(struct sched *s, const struct session *t,
 	const struct msg *m, uint64_t rest_ns, const char *why);
 void history_restored(
 	struct sched *s, const struct session *t, const struct msg *m);
+/* Its key is that of the event @first, or, if 0, one of another run. */
+void history_repeated(struct sched *s, const struct session *t,
+	const struct msg *m, uint64_t first);
 /* Any event: what ends badly is told of. @owner may be NULL: then it was for
  * @alias. */
 struct history_end {

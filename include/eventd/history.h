@@ -23,6 +23,7 @@ enum evd_step {
 	EVD_STEP_ENDED = 4,     /* took_ns: since it was given to its handler */
 	EVD_STEP_RESTORED = 5,  /* it was found in the store at a start */
 	EVD_STEP_LETTER = 6,    /* it is kept as a dead letter */
+	EVD_STEP_REPEATED = 7,  /* its key was accepted before; text: when */
 };
 
 struct evd_history; /* evd_why() */

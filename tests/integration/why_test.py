@@ -112,6 +112,17 @@ class Why(ctl.TestCase):
             wait_for(lambda n=number.decode(): "ended:handled" in
                      self.steps(n), "handled")
 
+    def test_a_repetition_names_the_event_that_was_accepted(self):
+        self.work()
+        self.start()
+        first = self.post("work", "ok", "--key", "k1")
+        again = self.post("work", "ok", "--key", "k1", "--wait", "handled")
+        self.assertNotEqual(first, again)
+        lines = self.why(again)
+        self.assertEqual([line["step"] for line in lines], ["repeated"])
+        self.assertEqual(lines[0]["text"], f"as event {first}")
+        self.assertIn(b"not accepted again", self.ctl("why", again))
+
     def test_a_client_and_its_attempts_are_told(self):
         self.daemon.session("jobs", "Alias=jobs", "Kind=client",
                             mailbox=("Durable=yes",))
