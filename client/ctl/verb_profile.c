@@ -232,7 +232,7 @@ print_line(struct ctl *ctl, const struct line *line, uint64_t total_ns)
 	uint64_t calls = v[EVD_PROFILE_CALLS];
 	char name[NAME_MAX_SIZE];
 
-	fprintf(ctl->out, "%5.1f %8.3f %8.3f %9" PRIu64 " %9.7f %9.7f",
+	fprintf(ctl->out, "%5.1f %8.3f %8.3f %9" PRIu64 " %11.9f %11.9f",
 		total_ns ? 100.0 * (double)own / (double)total_ns : 0,
 		seconds(own), seconds(whole), calls, seconds_each(own, calls),
 		seconds_each(whole, calls));
@@ -253,8 +253,8 @@ print_table(struct ctl *ctl, const struct profile *p)
 		total_ns += p->lines[i].values[EVD_PROFILE_OWN_NS];
 	if (ctl->legend)
 		fprintf(ctl->out,
-			"%%Time  ExclSec   CumulS    #Calls  sec/call"
-			"    Csec/c%s  Name\n",
+			"%%Time  ExclSec   CumulS    #Calls    sec/call"
+			"      Csec/c%s  Name\n",
 			ctl_has(ctl, OPT_WAITS)
 				? "    wait/c  maxwait    late/c  maxlate"
 				: "");

@@ -49,7 +49,7 @@ print_line(
 	double whole = (double)profile_ns(k, l->row->whole) / 1e9;
 	double calls = (double)l->row->calls;
 
-	fprintf(f, "%5.1f %8.3f %8.3f %9" PRIu64 " %9.7f %9.7f  %s:%s\n",
+	fprintf(f, "%5.1f %8.3f %8.3f %9" PRIu64 " %11.9f %11.9f  %s:%s\n",
 		100 * own / total_s, own, whole, l->row->calls, own / calls,
 		whole / calls, session_name(l->session), l->row->event);
 }
@@ -64,8 +64,9 @@ table_print(const struct kernel *k, FILE *f)
 	qsort(lines, n, sizeof(lines[0]), dearest_first);
 	for (size_t i = 0; i < n; i++)
 		total += lines[i].row->own;
-	fprintf(f, "%%Time  ExclSec   CumulS    #Calls  sec/call    Csec/c  "
-		   "Name\n");
+	fprintf(f,
+		"%%Time  ExclSec   CumulS    #Calls    sec/call      Csec/c  "
+		"Name\n");
 	for (size_t i = 0; i < n; i++)
 		print_line(k, f, &lines[i], (double)profile_ns(k, total) / 1e9);
 }
