@@ -743,13 +743,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct script s = {data, data + size};
 	static struct talk t;
-	static unsigned n_fds; /* libuv keeps some */
+	static bool is_warm;
+	unsigned n_fds;
 
-	if (!n_fds) {
+	if (!is_warm) { /* libuv keeps some */
 		talk_begin(&t);
 		talk_end(&t);
-		n_fds = count_fds();
+		is_warm = true;
 	}
+	n_fds = count_fds();
 	talk_begin(&t);
 	for (unsigned i = 0; i < STEPS && s.p < s.end; i++) {
 		step(&t, &s);

@@ -154,7 +154,8 @@ class Crowd(ctl.TestCase):
     def test_what_a_member_had_not_begun_goes_to_others(self):
         """It ends, fails or leaves: the others get it, in order."""
         self.daemon.session("jobs", "Kind=client", "Mode=shared", "Loop=1")
-        self.member("w", "jobs", "shared", "Restart=no", window=30)
+        self.member("w", "jobs", "shared", "Restart=no", "After=jobs",
+                    window=30)
         self.start()
         self.joined("w")
         self.post("jobs", "hold", ["first"])
@@ -174,7 +175,8 @@ class Crowd(ctl.TestCase):
 
     def test_one_that_leaves_ends_what_it_has_begun(self):
         self.daemon.session("jobs", "Kind=client", "Mode=shared", "Loop=2")
-        self.member("w", "jobs", "shared", "Concurrency=2", window=5)
+        self.member("w", "jobs", "shared", "Concurrency=2", "After=jobs",
+                    window=5)
         self.start()
         self.joined("w")
         self.post("jobs", "hold", ["a"])
@@ -196,8 +198,8 @@ class Crowd(ctl.TestCase):
     def test_a_crash_is_tried_again_by_another(self):
         self.daemon.session("jobs", "Kind=client", "Mode=shared",
                             mailbox=["MaxAttempts=2", "RetryDelay=0"])
-        self.member("w0", "jobs", "shared")
-        self.member("w1", "jobs", "shared")
+        self.member("w0", "jobs", "shared", "After=jobs")
+        self.member("w1", "jobs", "shared", "After=jobs")
         self.start()
         self.joined("w0", "w1")
         self.post("jobs", "crash", ["x"])
