@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "fixture.h"
+#include "kernel/stuck.h"
 
 enum {
 	EACH = 6000,   /* events of each of the crowd */
@@ -274,6 +275,78 @@ test_a_handler_that_blocks_holds_up_only_its_session(void **state)
 	}
 }
 
+/* ---- stuck --------------------------------------------------------- */
+
+enum { LOOK = 4 };
+
+struct look {
+	struct sched_task task;
+	struct blocked *b;
+	struct pool *pool;
+	struct stuck found[LOOK];
+	uint32_t n;
+};
+
+static void
+on_look(struct sched *s, struct sched_task *task)
+{
+	struct look *l = container_of(task, struct look, task);
+
+	l->n = pool_look_stuck(l->pool, s, l->found, LOOK);
+	rig_done(l->b->rig);
+}
+
+static uint32_t
+look(struct look *l)
+{
+	l->task = (struct sched_task){.run = on_look};
+	sched_inject(&l->b->rig->loops[0]->sched, &l->task);
+	rig_await(l->b->rig, 1);
+	return l->n;
+}
+
+static void
+stuck_once(enum pool_type type)
+{
+	struct pool *p = pool_of_type(type, 2);
+	struct rig *rig = rig_new(1);
+	struct pool_state now;
+	struct blocked b;
+	struct look l = {.b = &b, .pool = p};
+
+	blocked_begin(&b, rig, p);
+	assert_int_equal(look(&l), 0); /* it may take its time */
+	atomic_store(&p->executor.stuck_ns, 1);
+	assert_int_equal(look(&l), 1);
+	assert_int_equal(l.found[0].session, b.stuck.id);
+	assert_string_equal(l.found[0].event, "n");
+	assert_string_equal(l.found[0].executor, p->name);
+	assert_true(l.found[0].thread > 0);
+	assert_int_equal(look(&l), 0);
+	sem_post(&b.leave);
+	sem_take(&b.entered); /* its next event */
+	assert_int_equal(look(&l), 1);
+	pool_look(p, &now);
+	assert_int_equal(now.n_stuck, 1);
+	assert_int_equal(now.n_stuck_ever, 2);
+	sem_post(&b.leave);
+	rig_stop(rig);
+	assert_int_equal(pool_stop(p, PATIENCE_S * 1000), 0);
+	pool_look(p, &now);
+	assert_int_equal(now.n_stuck, 0);
+	rig_free(rig);
+	pool_free(p);
+}
+
+/* B62 */
+static void
+test_a_handler_that_is_stuck_is_seen_once(void **state)
+{
+	(void)state;
+	for (int type = 0; type < POOLS; type++)
+		stuck_once((enum pool_type)type);
+}
+
 /* ---- changing pools ------------------------------------------------ */
 
 struct resize {
@@ -460,6 +533,7 @@ main(void)
 			test_a_retired_pool_ends_with_its_last_session),
 		cmocka_unit_test(
 			test_a_handler_that_blocks_holds_up_only_its_session),
+		cmocka_unit_test(test_a_handler_that_is_stuck_is_seen_once),
 		cmocka_unit_test(test_a_pool_without_its_cpus_uses_any),
 		cmocka_unit_test(test_what_never_returns_is_left_behind),
 	};
