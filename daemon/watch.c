@@ -86,7 +86,8 @@ on_name_signal(int number, siginfo_t *info, void *context)
 	const struct loop *l;
 
 	(void)number;
-	if (info->si_code != SI_QUEUE || info->si_pid != getpid())
+	if (info->si_code != SI_QUEUE || info->si_pid != getpid() ||
+		!stall_begin(&probe->named))
 		return;
 	l = loop_of_probe(probe);
 	s = loop_here == l ? l->sched.running : NULL; /* it leads no more */
@@ -94,7 +95,7 @@ on_name_signal(int number, siginfo_t *info, void *context)
 		describe(probe, s);
 		where_answer(s, &probe->stall, coro_fault_pc(context));
 	}
-	sem_post(&probe->named);
+	stall_end(&probe->named);
 	errno = saved_errno;
 }
 
@@ -151,26 +152,16 @@ name_of(struct watch_probe *probe)
 {
 	const struct loop *l = loop_of_probe(probe);
 	union sigval value = {.sival_ptr = probe};
-	struct timespec due;
-	int r;
 
 	probe->name[0] = probe->event[0] = probe->program[0] = '\0';
 	probe->session = probe->event_id = 0;
 	probe->on_stall = STALL_LOG;
 	stall_ask(&probe->stall);
-	while (sem_trywait(&probe->named) == 0)
-		; /* of a question that was answered too late */
+	stall_ask(&probe->named);
 	if (!atomic_load(&l->is_led) ||
 		pthread_sigqueue(atomic_load(&l->leader), name_signal(), value))
 		return "";
-	clock_gettime(CLOCK_REALTIME, &due);
-	due.tv_nsec += NAMED_MS * (long)NS_PER_MS;
-	due.tv_sec += due.tv_nsec / (long)NS_PER_S;
-	due.tv_nsec %= (long)NS_PER_S;
-	do
-		r = sem_timedwait(&probe->named, &due);
-	while (r < 0 && errno == EINTR);
-	return r < 0 ? "" : probe->name;
+	return stall_wait(&probe->named, NAMED_MS) ? probe->name : "";
 }
 
 /* Its next events are run by a pool: OnStall=move. */
@@ -307,7 +298,7 @@ watch_start(struct watch *w, struct loop *loops, unsigned n_loops,
 	w->ping = limit_us ? ping : NULL;
 	for (unsigned i = 0; i < n_loops; i++) {
 		w->probes[i].watch = w;
-		sem_init(&w->probes[i].named, 0, 0);
+		stall_init(&w->probes[i].named);
 		stall_init(&w->probes[i].stall);
 	}
 	signals_set_up();

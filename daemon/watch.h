@@ -9,7 +9,6 @@
  *
  * A sleeping loop is woken by the task and so is healthy. */
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,8 +29,9 @@ struct watch_probe {
 	uint64_t asked_ns;
 	bool told;        /* that it is stuck */
 	unsigned n_asked; /* ... and nothing was found */
-	/* Set by the loop's thread, in a signal handler, before @named. */
-	sem_t named;
+	/* Set by the loop's thread, in a signal handler, while it answers
+	 * @named: not once the watch has given up waiting. */
+	struct stall named;
 	char name[WATCH_NAME_SIZE];    /* of the session that runs */
 	uint64_t session;              /* ... its id */
 	char program[WATCH_NAME_SIZE]; /* its script or plugin */
