@@ -322,6 +322,7 @@ ask_here(struct sched *s, struct crowd_ask *ask, struct sched **at)
 {
 	struct session *holder;
 
+again: /* others, too, may have found it free, and one has taken it */
 	*at = holder_at(s, ask, &holder);
 	if (*at != s && ask->n_hops < HOPS_MAX)
 		return false;
@@ -330,6 +331,9 @@ ask_here(struct sched *s, struct crowd_ask *ask, struct sched **at)
 	else
 		ask->status = ops_of(s)->join(s, holder, &ask->who, &ask->slot,
 			ask->text, sizeof(ask->text));
+	if (ask->status == EVD_STATUS_TAKEN && !holder &&
+		ask->n_hops++ < HOPS_MAX)
+		goto again;
 	return true;
 }
 
