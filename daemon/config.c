@@ -619,8 +619,7 @@ finish_daemon(struct loading *l)
 	if (l->source->log_level)
 		option_log_level(l, l->source->log_level);
 	count_loops(l);
-	limits_finish(
-		c->user_limits, c->max_connections, c->hello_timeout_ms);
+	limits_finish(c->user_limits, c->max_connections, c->hello_timeout_ms);
 	if (!r)
 		r = config_pools_finish(c);
 	if (c->window_bytes < c->limits.max_payload)

@@ -322,18 +322,18 @@ ask_here(struct sched *s, struct crowd_ask *ask, struct sched **at)
 {
 	struct session *holder;
 
-again: /* others, too, may have found it free, and one has taken it */
-	*at = holder_at(s, ask, &holder);
-	if (*at != s && ask->n_hops < HOPS_MAX)
-		return false;
-	if (*at != s)
-		ask->status = EVD_STATUS_UNAVAILABLE;
-	else
-		ask->status = ops_of(s)->join(s, holder, &ask->who, &ask->slot,
-			ask->text, sizeof(ask->text));
-	if (ask->status == EVD_STATUS_TAKEN && !holder &&
-		ask->n_hops++ < HOPS_MAX)
-		goto again;
+	do {
+		*at = holder_at(s, ask, &holder);
+		if (*at != s && ask->n_hops < HOPS_MAX)
+			return false;
+		if (*at != s)
+			ask->status = EVD_STATUS_UNAVAILABLE;
+		else
+			ask->status = ops_of(s)->join(s, holder, &ask->who,
+				&ask->slot, ask->text, sizeof(ask->text));
+		/* Others, too, may have found it free, and one has taken it. */
+	} while (ask->status == EVD_STATUS_TAKEN && !holder &&
+		 ask->n_hops++ < HOPS_MAX);
 	return true;
 }
 
