@@ -5,7 +5,8 @@
  * The event itself is handled when all have been posted to.
  *
  * What waits for a subscriber is charged to its user as if that had posted it,
- * but for the first FANOUT_FREE copies on this loop: who keeps up pays nothing.
+ * but for the first FANOUT_FREE copies on this loop, of FANOUT_FREE_BYTES: who
+ * keeps up pays nothing.
  * One whose user has no room for more is unbound, and told LIMIT.
  *
  * A subscriber whose overflow blocks holds the mailslot up when FANOUT_AHEAD
@@ -24,8 +25,8 @@
 
 enum {
 	FANOUT_AHEAD = 64,
-	FANOUT_FREE =
-		128, /* copies that wait for one and cost its user nothing */
+	FANOUT_FREE = 1024, /* wait for one and cost its user nothing */
+	FANOUT_FREE_BYTES = 1 << 20,
 	N_PLACES_MIN = 8,
 };
 
@@ -162,6 +163,13 @@ charge_copy(struct sched *s, const struct consumer *c, struct msg *copy)
 	return EVD_STATUS_OK;
 }
 
+/* What waits for @to is its user's to pay. */
+static inline bool
+is_behind(const struct session *to)
+{
+	return to->box.n >= FANOUT_FREE || to->box.size >= FANOUT_FREE_BYTES;
+}
+
 /* @to is of another loop, or behind, or without room, or hosted, or @m is not
  * plain. */
 static int
@@ -170,8 +178,7 @@ post_copy(struct mailslot *slot, struct consumer *c, const struct msg *m,
 {
 	struct session *t = slot->session;
 	struct sched *s = home_of(t);
-	bool pays =
-		!c->is.hosted && (home_of(to) != s || to->box.n >= FANOUT_FREE);
+	bool pays = !c->is.hosted && (home_of(to) != s || is_behind(to));
 	struct msg *copy =
 		c->is.hosted && c->is.blocks
 			? msg_refer_from(&s->pool, m, body)
@@ -213,8 +220,7 @@ give(struct mailslot *slot, struct consumer *c, const struct msg *m,
 	if (!to)
 		return EVD_STATUS_OK; /* that it has gone is on its way here */
 	if (home_of(to) != s || !sched_takes(s, to, msg_charge(m)) ||
-		to->box.n >= FANOUT_FREE ||
-		(m->flags & (MSG_URGENT | MSG_EXTRA)))
+		is_behind(to) || (m->flags & (MSG_URGENT | MSG_EXTRA)))
 		return post_copy(slot, c, m, body, to);
 	copy = msg_refer_plain(
 		&s->pool, m, body, c->is.subscriber, MSG_ADMITTED | MSG_MANY);

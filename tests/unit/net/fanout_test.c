@@ -326,23 +326,23 @@ static void
 test_what_waits_is_charged_to_the_subscriber(struct rig *rig, unsigned loop)
 {
 	struct client *fast = subscriber(rig, 0, 0, NULL, 0),
-		      *slow = subscriber(rig, loop, 1, "drop-oldest", 1000),
+		      *slow = subscriber(rig, loop, 1, "drop-oldest", 2000),
 		      *poster = client_hello(rig, 0);
 	struct user *user = users_find(&rig->kernel.users, getuid());
 
-	for (int i = 0; i < 300; i += 10) {
+	for (int i = 0; i < 1200; i += 10) {
 		post_n(rig, poster, i, 10);
 		client_expect_ack(poster, (uint64_t)i + 10);
 		expect_n(fast, i, 10, NULL);
 		client_settle(fast, 1, (uint64_t)i + 10);
 		rig_run(rig);
-		if (loop == 0 && i < 100)
+		if (loop == 0 && i < 1000)
 			assert_int_equal(user->used[CHARGE_EVENTS], 0);
 	}
 	if (loop)
-		assert_int_equal(user->used[CHARGE_EVENTS], 300);
-	else /* one is with the client, and 128 cost nothing */
-		assert_int_equal(user->used[CHARGE_EVENTS], 300 - 1 - 128);
+		assert_int_equal(user->used[CHARGE_EVENTS], 1200);
+	else /* one is with the client, and 1,024 cost nothing */
+		assert_int_equal(user->used[CHARGE_EVENTS], 1200 - 1 - 1024);
 	assert_int_equal(
 		user->used[CHARGE_BYTES], 20 * user->used[CHARGE_EVENTS]);
 	rig_check(rig);
@@ -358,7 +358,7 @@ NEAR_AND_FAR(test_what_waits_is_charged_to_the_subscriber)
 static void
 test_who_may_have_no_more_is_unbound(struct rig *rig, unsigned loop)
 {
-	static const struct sub sub = {1, 1, "drop-oldest", 1000, FANOUT};
+	static const struct sub sub = {1, 1, "drop-oldest", 2000, FANOUT};
 	struct client *slow = client_hello(rig, loop), *poster;
 	struct limits *l = limits_new(0, true);
 	uid_t uid = getuid() + 1;
@@ -376,7 +376,7 @@ test_who_may_have_no_more_is_unbound(struct rig *rig, unsigned loop)
 	subscribe(slow, &sub, EVD_STATUS_OK);
 	poster = client_hello(rig, 0);
 	for (i = 0; !user->refused[CHARGE_EVENTS]; i += 5) {
-		assert_true(i < 300);
+		assert_true(i < 1500);
 		post_n(rig, poster, i, 5);
 		client_expect_ack(poster, (uint64_t)i + 5);
 	}
