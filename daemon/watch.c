@@ -194,9 +194,11 @@ tell_stuck(struct watch_probe *probe, unsigned loop)
 	name = name_of(probe);
 	where_text(&probe->stall, probe->program, probe->session ? NAMED_MS : 0,
 		where);
-	if (!probe->session && probe->n_asked++ < ASKS)
-		return; /* it was not yet, or no more, in a handler */
-	probe->told = true;
+	/* It was not yet, or no more, in a handler; or it gets no CPU, which is
+	 * told once, and hides no handler that it is in afterwards. */
+	if (!probe->session && probe->n_asked++ != ASKS)
+		return;
+	probe->told = probe->session != 0;
 	log_err("loop.stuck",
 		"loop=%u session=\"%s\" event=\"%s\" event_id=%" PRIu64
 		" ms=%" PRIu64 " traceback=\"%s\" "
