@@ -297,9 +297,11 @@ static void
 reply_fill(struct evd *c, struct evd_event *ev, uint64_t number)
 {
 	struct envelope e = ev->e;
+	struct map *map = ev->map;
 
 	evd__event_init(c, ev, EVD_REPLY);
 	ev->e = e;
+	ev->map = map;
 	ev->e.call = 0;
 	ev->number = number;
 	if (!e.status)
@@ -492,6 +494,17 @@ reply_put(struct evd *c, const struct plain_reply *e)
 	return 0;
 }
 
+static void
+reply_made(struct evd *c, uint64_t call, struct slot *slot)
+{
+	slots_remove(&c->callers, slot);
+	if (c->given && c->given->type == EVD_DELIVERY &&
+		c->given->e.call == call)
+		c->given->deferred = true;
+	if (evd__out_pending(c) >= c->out.mark)
+		evd__write(c);
+}
+
 static int
 reply(struct evd *c, uint64_t call, int status, const void *data, size_t size)
 {
@@ -522,19 +535,46 @@ reply(struct evd *c, uint64_t call, int status, const void *data, size_t size)
 			 });
 	if (r)
 		return evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
-	slots_remove(&c->callers, slot);
-	if (c->given && c->given->type == EVD_DELIVERY &&
-		c->given->e.call == call)
-		c->given->deferred = true;
-	if (evd__out_pending(c) >= c->out.mark)
-		evd__write(c);
+	reply_made(c, call, slot);
+	return 0;
+}
+
+/* As a memfd. */
+int
+evd__reply_message(struct evd *c, uint64_t call, const struct message *m)
+{
+	int64_t deadline = evd__deadline(c, 0);
+	struct slot *slot = slots_find(&c->callers, call);
+	struct envelope e = {.memfd_size = (uint32_t)m->size};
+	int r;
+
+	if (!slot)
+		return reply_failed(c, call);
+	r = evd__room_wait(c, ENVELOPE_ROOM, deadline);
+	if (!r)
+		r = evd__memfd_stage(c, m, deadline);
+	if (r)
+		return r;
+	slot = slots_find(&c->callers, call); /* waiting may have lost it */
+	if (!slot) {
+		evd__memfd_unstage(c);
+		return reply_failed(c, call);
+	}
+	e.re = slot->value;
+	if (evd__out_envelope(c, &e, true))
+		return evd__fail(c, EVD_STATUS_NO_MEMORY, "out of memory");
+	reply_made(c, call, slot);
 	return 0;
 }
 
 int
 evd_reply(struct evd *c, uint64_t call, const void *data, size_t size)
 {
+	struct message m = {.data = data, .size = size};
+
 	EVD_CHECK(c);
+	if (data && evd__memfd_wants_reply(c, &m))
+		return evd__reply_message(c, call, &m);
 	return reply(c, call, 0, data, size);
 }
 

@@ -85,8 +85,8 @@ static int
 conn_open(struct evd *c, int64_t deadline)
 {
 	Eventd__V1__Hello hello = EVENTD__V1__HELLO__INIT;
-	char memfd[] = FEATURE_MEMFD;
-	char *features[] = {memfd};
+	char memfd[] = FEATURE_MEMFD, replies[] = FEATURE_MEMFD_REPLIES;
+	char *features[] = {memfd, replies};
 	int r = open_socket(c, deadline);
 
 	if (r)
@@ -101,7 +101,7 @@ conn_open(struct evd *c, int64_t deadline)
 	hello.name = c->name;
 	if (c->mem) {
 		hello.features = features;
-		hello.n_features = 1;
+		hello.n_features = 2;
 	}
 	r = evd__out_message(c, FRAME_HELLO, &hello.base, true);
 	if (r) {

@@ -96,6 +96,7 @@ evd__memfd_reset(struct evd *c)
 	passed_clear(&c->mem->in);
 	evd__memfd_unstage(c);
 	c->mem->max_size = 0;
+	c->mem->replies = false;
 }
 
 void
@@ -109,9 +110,12 @@ evd__memfd_free(struct evd *c)
 void
 evd__memfd_welcome(struct evd *c, const Eventd__V1__Welcome *w)
 {
-	if (c->mem)
-		c->mem->max_size =
-			w->max_memfd < MEMFD_MAX ? w->max_memfd : MEMFD_MAX;
+	if (!c->mem)
+		return;
+	c->mem->max_size = w->max_memfd < MEMFD_MAX ? w->max_memfd : MEMFD_MAX;
+	for (size_t i = 0; i < w->n_features; i++)
+		if (strcmp(w->features[i], FEATURE_MEMFD_REPLIES) == 0)
+			c->mem->replies = true;
 }
 
 /* ---- going out ---- */
@@ -123,6 +127,13 @@ evd__memfd_wants(const struct evd *c, const struct message *m)
 		return true;
 	return c->mem && m->size <= c->mem->max_size &&
 	       (m->size > EVD_MEMFD_MIN || m->size > c->max_payload);
+}
+
+bool
+evd__memfd_wants_reply(const struct evd *c, const struct message *m)
+{
+	return m->memfd ||
+	       (c->mem && c->mem->replies && evd__memfd_wants(c, m));
 }
 
 /* The one before it has to be written first. */
@@ -215,6 +226,20 @@ evd__memfd_write(struct evd *c)
 	return n;
 }
 
+/* What a program wants to pass. */
+static int
+offered(struct evd *c, int fd, size_t size)
+{
+	int r = size > MEMFD_MIN ? memfd_check(fd, size) : MEMFD_E_SIZE;
+
+	if (!r)
+		return 0;
+	return evd__fail(c, EVD_STATUS_INVALID, "%s",
+		size > MEMFD_MIN
+			? memfd_error_text(r)
+			: "payloads of up to 65536 bytes are no memfds");
+}
+
 int64_t
 evd_post_memfd(struct evd *c, const char *alias, const char *event, int fd,
 	size_t size, const struct evd_post_options *opt)
@@ -222,14 +247,28 @@ evd_post_memfd(struct evd *c, const char *alias, const char *event, int fd,
 	int r;
 
 	EVD_CHECK(c);
-	r = size > MEMFD_MIN ? memfd_check(fd, size) : MEMFD_E_SIZE;
+	r = offered(c, fd, size);
 	if (r)
-		return evd__fail(c, EVD_STATUS_INVALID, "%s",
-			size > MEMFD_MIN ? memfd_error_text(r)
-					 : "payloads of up to 65536 bytes are "
-					   "no memfds");
+		return r;
 	return evd__post_message(
 		c, &(struct message){alias, 0, event, NULL, size, fd + 1}, opt);
+}
+
+int
+evd_reply_memfd(struct evd *c, uint64_t call, int fd, size_t size)
+{
+	int r;
+
+	EVD_CHECK(c);
+	r = offered(c, fd, size);
+	if (r)
+		return r;
+	if (c->state == CONN_READY && !(c->mem && c->mem->replies))
+		return evd__fail_errno(c, EOPNOTSUPP,
+			"this connection passes no memfds as replies: see "
+			"evd_set_memfd(), MaxMemfd= in eventd.conf");
+	return evd__reply_message(
+		c, call, &(struct message){.size = size, .memfd = fd + 1});
 }
 
 /* ---- coming in ---- */
@@ -243,7 +282,7 @@ evd__memfd_take(struct evd *c, struct evd_event *ev)
 
 	if (fd < 0)
 		return false;
-	if (size <= MEMFD_MAX && !ev->e.re && !memfd_check(fd, size))
+	if (size <= MEMFD_MAX && !memfd_check(fd, size))
 		map = calloc(1, sizeof(*map));
 	if (map)
 		map->bytes = memfd_map(fd, size);

@@ -252,8 +252,7 @@ evd__pump(struct evd *c)
 
 		if (evd__parse(c, &ev)) {
 			queue(c, &ev);
-			if (ev.type == EVD_DELIVERY)
-				evd__map_unref(ev.map);
+			evd__map_unref(ev.map);
 			continue;
 		}
 		if (c->first == first)

@@ -14,6 +14,8 @@
 
 /* In Hello.features and Welcome.features. */
 #define FEATURE_MEMFD "memfd"
+/* ... and replies may be memfds, as posts, calls and deliveries. */
+#define FEATURE_MEMFD_REPLIES "memfd-replies"
 
 enum {
 	PASSED_MAX = 4,        /* descriptors that wait for their frames */

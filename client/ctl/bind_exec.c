@@ -227,7 +227,7 @@ output_reserve(struct run *run)
 static void
 output_read(struct run *run)
 {
-	uint64_t limit = evd_max_payload(run->bind->ctl->evd);
+	uint64_t limit = ctl_max_payload(run->bind->ctl);
 	struct outcome *o = run->outcome;
 	char dropped[4096];
 	ssize_t n;

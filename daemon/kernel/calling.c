@@ -351,6 +351,21 @@ answered(struct sched *s, uint64_t id, int status, const void *data,
 	return true;
 }
 
+/* To whoever asked, as a message of its own. */
+static void
+send_reply(struct sched *s, uint64_t call, int status, struct msg *m)
+{
+	unsigned index = call_sched(call);
+
+	m->op = MSG_REPLY;
+	msg_wide(m)->call = call;
+	msg_wide(m)->status = (uint32_t)status;
+	if (index == s->index)
+		sched_reply_arrived(s, m);
+	else
+		sched_stage(s, s->kernel->scheds[index], m);
+}
+
 int
 sched_reply(struct sched *s, uint64_t call, int status, const void *data,
 	uint32_t size)
@@ -368,13 +383,22 @@ sched_reply(struct sched *s, uint64_t call, int status, const void *data,
 				      .size = size});
 	if (!m)
 		return err_raise(-ENOMEM);
-	m->op = MSG_REPLY;
-	msg_wide(m)->call = call;
-	msg_wide(m)->status = (uint32_t)status;
-	if (index == s->index)
-		sched_reply_arrived(s, m);
-	else
-		sched_stage(s, s->kernel->scheds[index], m);
+	send_reply(s, call, status, m);
+	return 0;
+}
+
+int
+sched_reply_region(struct sched *s, uint64_t call, struct msg_region *region)
+{
+	struct msg *m;
+
+	if (call_sched(call) >= s->kernel->n_scheds)
+		return err_raise(-EINVAL);
+	m = msg_new_region(&s->pool,
+		&(struct msg_init){.event = "", .event_static = true}, region);
+	if (!m)
+		return err_raise(-ENOMEM);
+	send_reply(s, call, EVD_STATUS_OK, m);
 	return 0;
 }
 

@@ -163,6 +163,10 @@ const char *sched_explain(
  * first counts. -ENOMEM. */
 int sched_reply(struct sched *s, uint64_t call, int status, const void *data,
 	uint32_t size);
+/* The same, well, with the payload of @region, which it takes over unless it
+ * fails. */
+int sched_reply_region(
+	struct sched *s, uint64_t call, struct msg_region *region);
 
 /* Tell the session m->to something that is no event and is not counted: kinds
  * use it between each other and between schedulers. In order with all else that

@@ -82,7 +82,7 @@ answers_take(uint64_t token, const struct msg *reply)
 	struct answer *answer =
 		(struct answer *)(uintptr_t)(token & ~ANSWERS_TOKEN);
 
-	put(answer, (int)msg_status(reply), reply->data, reply->size);
+	put(answer, (int)msg_status(reply), msg_payload(reply), reply->size);
 	return answer->all;
 }
 

@@ -44,7 +44,7 @@ call_notice_answer(struct session *s, uint64_t call, const char *event,
 		&(struct msg_init){
 			.event = event,
 			.event_size = event_size,
-			.data = reply->data,
+			.data = msg_payload(reply),
 			.size = reply->size,
 			.extra = true,
 		},

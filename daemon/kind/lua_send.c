@@ -26,7 +26,8 @@ call_on(lua_State *L, int status, lua_KContext context)
 	if (!reply)
 		return lua_push_failure(L, EVD_STATUS_CANCELLED, NULL);
 	if (!msg_status(reply)) {
-		lua_pushlstring(L, (const char *)reply->data, reply->size);
+		lua_pushlstring(
+			L, (const char *)msg_payload(reply), reply->size);
 		return 1;
 	}
 	lua_pushnil(L);

@@ -412,7 +412,7 @@ native_reply(struct session *s, uint64_t token, struct msg *reply)
 	}
 	fn = reply_handler(n, call->event);
 	event = (struct evd_message){
-		.data = reply->data,
+		.data = msg_payload(reply),
 		.size = reply->size,
 		.event = call->event,
 		.id = reply->id,

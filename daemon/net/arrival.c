@@ -39,11 +39,14 @@ arrival_run(struct conn *c, struct envelope *e, struct arrival *arrival)
 		arrival->region->release(arrival->region);
 }
 
-/* @fd is of an envelope that says @size: what it holds to @arrival, or a status
- * and why not. */
+/* @fd is of @e, which says its size: what it holds to @arrival, or a status and
+ * why not. Who answers has no say in how long a caller does not read: where no
+ * more memfds are held, a reply is copied. */
 static int
-take_memfd(struct conn *c, uint32_t size, int fd, struct arrival *arrival)
+take_memfd(struct conn *c, const struct envelope *e, int fd,
+	struct arrival *arrival)
 {
+	uint32_t size = e->memfd_size;
 	const char *why = NULL;
 
 	if (size <= MEMFD_MIN)
@@ -53,8 +56,9 @@ take_memfd(struct conn *c, uint32_t size, int fd, struct arrival *arrival)
 	if (!c->memfds)
 		c->memfds = memfd_gauge_new(&c->server->n_memfds);
 	if (!why && c->memfds)
-		return memfd_region(c->memfds, fd, size, &arrival->region,
-			arrival->text, sizeof(arrival->text));
+		return memfd_region(
+			&(struct memfd_offer){c->memfds, fd, size, e->re != 0},
+			&arrival->region, arrival->text, sizeof(arrival->text));
 	close(fd);
 	snprintf(arrival->text, sizeof(arrival->text), "%s",
 		why ? why : "out of memory");
@@ -69,15 +73,12 @@ arrival_memfd(struct conn *c, struct envelope *e)
 	struct arrival arrival = {0};
 	int fd = c->passed ? passed_take(c->passed) : -1;
 
-	if (fd < 0 || e->re) {
-		if (fd >= 0)
-			close(fd);
-		conn_end(c, EVD_STATUS_PROTOCOL, "%s",
-			e->re ? "a reply's payload is no memfd"
-			      : "an envelope tells of a memfd, and none came");
+	if (fd < 0) {
+		conn_end(c, EVD_STATUS_PROTOCOL,
+			"an envelope tells of a memfd, and none came");
 		return;
 	}
-	arrival.status = take_memfd(c, e->memfd_size, fd, &arrival);
+	arrival.status = take_memfd(c, e, fd, &arrival);
 	e->payload_size = e->memfd_size;
 	e->payload = arrival.region ? arrival.region->bytes : NULL;
 	arrival_run(c, e, &arrival);
@@ -87,6 +88,8 @@ void
 arrival_features(struct conn *c, const Eventd__V1__Hello *hello)
 {
 	for (size_t i = 0; i < hello->n_features; i++) {
+		if (strcmp(hello->features[i], FEATURE_MEMFD_REPLIES) == 0)
+			c->takes_replies = true;
 		if (strcmp(hello->features[i], FEATURE_MEMFD) != 0 ||
 			c->passed || !c->server->max_memfd)
 			continue;
@@ -94,4 +97,5 @@ arrival_features(struct conn *c, const Eventd__V1__Hello *hello)
 		if (c->passed)
 			passed_init(c->passed);
 	}
+	c->takes_replies = c->takes_replies && c->passed;
 }

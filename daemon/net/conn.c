@@ -284,9 +284,11 @@ conn_session_reply(struct session *s, uint64_t token, struct msg *reply)
 
 	if (reply->handler == CLAIM_REPLY_WAIT)
 		verb_found(&c->peer, token, reply);
+	else if (msg_region(reply) && !conn_has_large(c))
+		conn_send_reply_region(c, token, msg_body(reply));
 	else
-		conn_send_reply(c, token, (int)msg_status(reply), reply->data,
-			reply->size);
+		conn_send_reply(c, token, (int)msg_status(reply),
+			msg_payload(reply), reply->size);
 }
 
 static void

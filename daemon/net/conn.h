@@ -140,12 +140,13 @@ struct conn {
 	struct list greeting; /* in net->greeting, or alone */
 	uint64_t accepted_ns; /* monotonic */
 	int fd;
-	uint8_t state;     /* enum conn_state */
-	bool input_paused; /* see must_pause() */
-	bool large_waits;  /* another large delivery, for this one's end */
-	bool greeted;      /* its hello has come */
-	bool is_new;       /* it has not been waited for yet */
-	bool is_deaf;      /* its client says no more, but is owed something */
+	uint8_t state;      /* enum conn_state */
+	bool input_paused;  /* see must_pause() */
+	bool large_waits;   /* another large delivery, for this one's end */
+	bool greeted;       /* its hello has come */
+	bool is_new;        /* it has not been waited for yet */
+	bool is_deaf;       /* its client says no more, but is owed something */
+	bool takes_replies; /* that are memfds */
 	struct outbuf out;
 	struct outlarge large;
 	struct landing *landing; /* a large payload that is coming in; NULL */
@@ -291,6 +292,9 @@ void conn_send_failure(
 	struct conn *c, uint64_t seq, int status, const char *text);
 void conn_send_reply(struct conn *c, uint64_t call, int status,
 	const void *data, size_t size);
+/* The same of a large one, from where it lies; conn_has_large() says no. */
+void conn_send_reply_region(
+	struct conn *c, uint64_t call, struct msg_body *body);
 void conn_notice(struct conn *c, const struct msg *m);
 void conn_post_settled(struct conn *c, uint64_t seq, uint32_t size);
 void conn_flush(struct conn *c);
@@ -304,8 +308,10 @@ conn_has_large(const struct conn *c)
 /* @data, of @body, follows what is in the output now. */
 void conn_put_large(struct conn *c, struct msg_body *body, const uint8_t *data,
 	size_t size);
-/* @fd, of @body, goes with what is put into the output next. */
-void conn_put_memfd(struct conn *c, struct msg_body *body, int fd);
+/* An envelope with the payload of @body, which has a region: as the memfd that
+ * it is, if it is one and @passes, or as bytes. */
+void conn_put_region(
+	struct conn *c, struct envelope *e, struct msg_body *body, bool passes);
 /* Write what the socket takes of all output: 0 or -1 and errno. */
 int conn_write_some(struct conn *c);
 void conn_drop_large(struct conn *c);

@@ -4,7 +4,6 @@
 #include "kernel/notice.h"
 #include "net/binding.h"
 #include "net/inbound.h"
-#include "net/memfd.h"
 #include "parts.h"
 
 /* How long its caller waits yet, 0: not known. */
@@ -82,29 +81,6 @@ write_plain(struct binding *b, const struct msg *m)
 			      out));
 }
 
-/* The payload behind the rest of its envelope, from where it lies. */
-static void
-write_region(struct binding *b, const struct msg *m, struct envelope *e)
-{
-	struct conn *c = b->conn;
-	struct msg_body *body = msg_body(m);
-	int fd = c->passed ? memfd_of(body->region) : -1;
-	uint8_t *out;
-
-	if (fd >= 0) {
-		e->memfd_size = e->payload_size;
-		e->payload_size = 0;
-	}
-	out = conn_room(c, envelope_bound(e) - e->payload_size + 16);
-	if (!out)
-		return;
-	if (fd >= 0)
-		conn_put_memfd(c, body, fd);
-	conn_wrote(c, envelope_encode_frame_head(e, out));
-	if (fd < 0)
-		conn_put_large(c, body, body->payload, m->size);
-}
-
 static void
 write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 {
@@ -128,7 +104,7 @@ write_delivery(struct binding *b, const struct msg *m, uint64_t handle)
 	uint8_t *out;
 
 	if (msg_region(m)) {
-		write_region(b, m, &e);
+		conn_put_region(b->conn, &e, msg_body(m), b->conn->passed);
 		return;
 	}
 	out = conn_room(b->conn, envelope_bound(&e) + 16);

@@ -486,6 +486,18 @@ on_call(struct conn *c, const struct envelope *e)
 	msg_free(&c->loop->sched.pool, m);
 }
 
+/* What is wrong with a reply is not the fault of who asked. */
+static void
+reply_unreadable(struct sched *s, uint64_t call, const struct arrival *a)
+{
+	int status = a->status == EVD_STATUS_INVALID ? EVD_STATUS_HANDLER
+						     : a->status;
+	char text[sizeof(a->text) + 16];
+
+	snprintf(text, sizeof(text), "the reply: %s", a->text);
+	sched_reply(s, call, status, text, (uint32_t)strlen(text));
+}
+
 /* A reply to a call delivered earlier; a late or second one finds nobody and
  * is counted. */
 static void
@@ -493,6 +505,7 @@ on_reply(struct conn *c, const struct envelope *e)
 {
 	struct sched *s = &c->loop->sched;
 	uint64_t call = inbound_take(c, e->re);
+	struct arrival *a = c->arrival;
 	static const char too_large[] = "the reply is over MaxPayload=";
 
 	if (!call) {
@@ -500,15 +513,17 @@ on_reply(struct conn *c, const struct envelope *e)
 			&s->kernel->late_replies, 1, memory_order_relaxed);
 		return;
 	}
-	if (c->arrival && c->arrival->status)
-		sched_reply(s, call, c->arrival->status, c->arrival->text,
-			(uint32_t)strlen(c->arrival->text));
-	else if (e->payload_size > s->kernel->limits.max_payload)
+	if (a && a->status)
+		reply_unreadable(s, call, a);
+	else if (e->payload_size > s->kernel->limits.max_payload &&
+		 !e->memfd_size)
 		sched_reply(s, call, EVD_STATUS_TOO_LARGE, too_large,
 			sizeof(too_large) - 1);
-	else
+	else if (!a || e->status || sched_reply_region(s, call, a->region))
 		sched_reply(
 			s, call, (int)e->status, e->payload, e->payload_size);
+	else
+		a->region = NULL; /* it is on its way */
 }
 
 void
@@ -586,8 +601,8 @@ send_welcome(struct conn *c)
 {
 	Eventd__V1__Welcome welcome = EVENTD__V1__WELCOME__INIT;
 	const struct kernel_limits *limits = &c->loop->sched.kernel->limits;
-	char memfd[] = FEATURE_MEMFD;
-	char *features[] = {memfd};
+	char memfd[] = FEATURE_MEMFD, replies[] = FEATURE_MEMFD_REPLIES;
+	char *features[] = {memfd, replies};
 
 	welcome.version = EVD_PROTOCOL_VERSION;
 	welcome.server = (char *)c->server->shared.version;
@@ -600,7 +615,7 @@ send_welcome(struct conn *c)
 	welcome.call_timeout_ms = limits->call_timeout_ms;
 	if (c->passed) {
 		welcome.features = features;
-		welcome.n_features = 1;
+		welcome.n_features = 2;
 		welcome.max_memfd = c->server->max_memfd;
 	}
 	conn_send_message(c, FRAME_WELCOME, &welcome.base);

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "envelope.h"
 #include "net/conn.h"
+#include "net/memfd.h"
 #include "passing.h"
 
 static void
@@ -35,10 +37,39 @@ conn_put_large(
 }
 
 void
-conn_put_memfd(struct conn *c, struct msg_body *body, int fd)
+conn_put_region(
+	struct conn *c, struct envelope *e, struct msg_body *body, bool passes)
 {
-	begin(c, body);
-	c->large.fd = fd;
+	int fd = passes ? memfd_of(body->region) : -1;
+	uint32_t size = e->payload_size;
+	uint8_t *out;
+
+	if (fd >= 0) {
+		e->memfd_size = size;
+		e->payload_size = 0;
+	}
+	out = conn_room(c, envelope_bound(e) - e->payload_size + 16);
+	if (!out)
+		return;
+	if (fd >= 0) { /* it goes with the first byte of what follows */
+		begin(c, body);
+		c->large.fd = fd;
+	}
+	conn_wrote(c, envelope_encode_frame_head(e, out));
+	if (fd < 0)
+		conn_put_large(c, body, body->payload, size);
+}
+
+void
+conn_send_reply_region(struct conn *c, uint64_t call, struct msg_body *body)
+{
+	struct envelope e = {
+		.re = call,
+		.payload = body->payload,
+		.payload_size = body->region->size,
+	};
+
+	conn_put_region(c, &e, body, c->takes_replies);
 }
 
 static size_t

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -81,35 +82,63 @@ refuse(int fd, const char *why, char *text, size_t size)
 	return EVD_STATUS_INVALID;
 }
 
-int
-memfd_region(struct memfd_gauge *g, int fd, uint32_t size,
-	struct msg_region **out, char *text, size_t text_size)
+static int
+no_memory(int fd, char *text, size_t size)
 {
+	close(fd);
+	snprintf(text, size, "no memory for what the memfd holds");
+	return EVD_STATUS_NO_MEMORY;
+}
+
+static int
+copied(const struct memfd_offer *o, struct msg_region **out, char *text,
+	size_t text_size)
+{
+	struct msg_region *copy = msg_region_new(o->size);
+	void *bytes = copy ? memfd_map(o->fd, o->size) : NULL;
+
+	if (!bytes) {
+		if (copy)
+			copy->release(copy);
+		return no_memory(o->fd, text, text_size);
+	}
+	memcpy((void *)(uintptr_t)copy->bytes, bytes, o->size);
+	memfd_unmap(bytes, o->size);
+	close(o->fd);
+	*out = copy;
+	return EVD_STATUS_OK;
+}
+
+int
+memfd_region(const struct memfd_offer *o, struct msg_region **out, char *text,
+	size_t text_size)
+{
+	struct memfd_gauge *g = o->gauge;
 	struct memfd *m;
-	int r = memfd_check(fd, size);
+	int r = memfd_check(o->fd, o->size);
 
 	if (r)
-		return refuse(fd, memfd_error_text(r), text, text_size);
+		return refuse(o->fd, memfd_error_text(r), text, text_size);
 	r = gauge_take(g, text, text_size);
+	if (r && o->copies)
+		return copied(o, out, text, text_size);
 	if (r) {
-		close(fd);
+		close(o->fd);
 		return r;
 	}
 	m = FAULT(memfd_region) ? NULL : calloc(1, sizeof(*m));
 	if (m)
-		m->region.bytes = memfd_map(fd, size);
+		m->region.bytes = memfd_map(o->fd, o->size);
 	if (!m || !m->region.bytes) {
 		free(m);
-		close(fd);
 		atomic_fetch_sub(&g->n, 1);
 		atomic_fetch_sub(g->all, 1);
 		memfd_gauge_unref(g);
-		snprintf(text, text_size, "no memory to map the memfd");
-		return EVD_STATUS_NO_MEMORY;
+		return no_memory(o->fd, text, text_size);
 	}
-	m->region.size = size;
+	m->region.size = o->size;
 	m->region.release = memfd_release;
-	m->fd = fd;
+	m->fd = o->fd;
 	m->gauge = g;
 	*out = &m->region;
 	return EVD_STATUS_OK;

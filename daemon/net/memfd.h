@@ -24,17 +24,21 @@ struct memfd_gauge {
 struct memfd_gauge *memfd_gauge_new(_Atomic uint32_t *all);
 struct memfd_gauge *memfd_gauge_unref(struct memfd_gauge *g); /* NULL */
 
+struct memfd_offer {
+	struct memfd_gauge *gauge;
+	int fd;        /* taken over, whatever happens */
+	uint32_t size; /* bytes that it is said to have */
+	bool copies;   /* if no more are held, instead of being refused */
+};
 /**
  * memfd_region() - take a descriptor in
- * @fd:   taken over, whatever happens
- * @size: bytes that it is said to have
  * @out:  set on success
  * @text: set to why not, of @text_size bytes
  *
  * Return: EVD_STATUS_OK, INVALID (it is not a sealed memfd of that size), LIMIT
  * (there are too many) or NO_MEMORY.
  */
-int memfd_region(struct memfd_gauge *g, int fd, uint32_t size,
-	struct msg_region **out, char *text, size_t text_size);
+int memfd_region(const struct memfd_offer *o, struct msg_region **out,
+	char *text, size_t text_size);
 /* The descriptor of a region; -1: it has none. */
 int memfd_of(const struct msg_region *region);

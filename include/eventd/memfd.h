@@ -13,12 +13,12 @@ enum { EVD_MEMFD_MIN = 1 << 20 };
 
 /**
  * evd_set_memfd() - pass large payloads as descriptors
- * @use: true: payloads of posts and calls that are larger than EVD_MEMFD_MIN
- *       travel as a sealed memfd, and deliveries may come so. false (default):
- *       all travels as bytes
+ * @use: true: payloads of posts, calls and replies that are larger than
+ *       EVD_MEMFD_MIN travel as a sealed memfd, and deliveries and replies may
+ *       come so. false (default): all travels as bytes
  *
- * Counts from the next connection on, if its daemon takes memfds. A delivery
- * that came so is like any other; its payload is mapped, not copied.
+ * Counts from the next connection on, if its daemon takes memfds. A delivery or
+ * reply that came so is like any other; its payload is mapped, not copied.
  *
  * Return: 0, or -EISCONN, -ENOMEM, -ECHILD.
  */
@@ -43,8 +43,19 @@ EVD_API int64_t evd_post_memfd(struct evd *c, const char *alias,
 	const char *event, int fd, size_t size,
 	const struct evd_post_options *opt);
 
-/* Delivery: the memfd that its payload came in, to be mapped or passed on;
- * borrowed, as the event is. -1: it came as bytes. */
+/**
+ * evd_reply_memfd() - answer a call with what a memfd holds, without a copy
+ * @call: evd_event_call() of the delivery
+ * @fd:   as of evd_post_memfd()
+ * @size: the same
+ *
+ * Return: as evd_reply(), and -EINVAL (it is no such memfd), -EMSGSIZE,
+ * -EOPNOTSUPP (the daemon takes no such replies), -EMFILE.
+ */
+EVD_API int evd_reply_memfd(struct evd *c, uint64_t call, int fd, size_t size);
+
+/* Delivery, reply: the memfd that its payload came in, to be mapped or passed
+ * on; borrowed, as the event is. -1: it came as bytes. */
 EVD_API int evd_event_memfd(const struct evd_event *event);
 
 #ifdef __cplusplus

@@ -16,6 +16,7 @@
 #include "eventd/room.h"
 #include "internal.h"
 #include "parts.h"
+#include "passing.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -79,6 +80,8 @@ welcome(int fd)
 {
 	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
 	Eventd__V1__Welcome w = EVENTD__V1__WELCOME__INIT;
+	char *features[] = {
+		(char *)FEATURE_MEMFD, (char *)FEATURE_MEMFD_REPLIES};
 	uint8_t data[256];
 
 	w.version = 1;
@@ -87,6 +90,8 @@ welcome(int fd)
 	w.window_posts = 16;
 	w.window_bytes = 1 << 20;
 	w.max_memfd = 1 << 20;
+	w.features = features;
+	w.n_features = 2;
 	frame.welcome = &w;
 	data[0] = (uint8_t)eventd__v1__frame__get_packed_size(&frame);
 	put(fd, data, 1 + eventd__v1__frame__pack(&frame, data + 1));
@@ -176,7 +181,10 @@ act_on(struct evd *c, const struct evd_event *ev)
 		fill_room(c);
 	if (evd_event_type(ev) != EVD_DELIVERY)
 		return;
-	if (evd_event_call(ev) && evd_event_size(ev) % 3 == 0)
+	if (evd_event_call(ev) && evd_event_memfd(ev) >= 0)
+		evd_reply_memfd(c, evd_event_call(ev), evd_event_memfd(ev),
+			evd_event_size(ev));
+	else if (evd_event_call(ev) && evd_event_size(ev) % 3 == 0)
 		evd_reply(c, evd_event_call(ev), evd_event_data(ev),
 			evd_event_size(ev));
 	else if (evd_event_size(ev) % 3 == 1)

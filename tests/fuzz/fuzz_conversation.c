@@ -236,12 +236,15 @@ say_hello(struct talk *t, unsigned client, struct script *s)
 {
 	Eventd__V1__Frame frame = EVENTD__V1__FRAME__INIT;
 	Eventd__V1__Hello hello = EVENTD__V1__HELLO__INIT;
-	char *memfd = (char *)FEATURE_MEMFD;
+	char *features[] = {
+		(char *)FEATURE_MEMFD, (char *)FEATURE_MEMFD_REPLIES};
 
 	hello.version = take(s) % 16 ? 1 : (uint32_t)take_number(s);
 	hello.name = take_alias(s);
-	hello.features = &memfd;
-	hello.n_features = take(s) % 4 ? 0 : 1;
+	hello.features = features;
+	hello.n_features = take(s) % 4;
+	if (hello.n_features > 2)
+		hello.n_features = 0;
 	frame.hello = &hello;
 	say(t, client, &frame);
 }
@@ -542,6 +545,11 @@ say_memfd(struct talk *t, unsigned client, struct script *s)
 	int fds[4];
 
 	large_init(t, client, s, &e);
+	if (how & 128) { /* an answer */
+		t->seqs[client] -= e.seq != 0;
+		e.seq = e.call = 0;
+		e.re = take_number(s);
+	}
 	e.memfd_size = (60u << 10) + take(s) * 768u;
 	frame.envelopes = &list;
 	frame.n_envelopes = how & 64 ? 0 : 1;

@@ -121,6 +121,12 @@ class Print(ctl.TestCase):
         self.assertEqual(self.ctl("call", "sink", "b"), b"-pong-")
         self.assertEqual(self.ended(process), b"a\nb\n")
 
+    def test_a_large_reply(self):
+        process = self.bind("sink", "-n", "1", "--exec",
+                            "head -c 3000000 /dev/zero")
+        self.assertEqual(self.ctl("call", "sink", "e"), bytes(3000000))
+        self.ended(process)
+
     def test_name(self):
         self.bind("sink", "--name", "the sink")
         self.assertEqual(self.held("sink")["peer"]["name"], "the sink")

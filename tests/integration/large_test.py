@@ -37,7 +37,8 @@ class Passing(harness.Client):
 
     def __init__(self, path):
         super().__init__(path, hello=False)
-        self.send((5, harness.message((1, 1), (2, "test"), (3, "memfd"))))
+        self.send((5, harness.message((1, 1), (2, "test"), (3, "memfd"),
+                                       (3, "memfd-replies"))))
         self.until(lambda: self.welcome is not None)
 
     def send_fds(self, body, fds):
@@ -105,6 +106,38 @@ class Large(harness.TestCase):
             file.write(b"y" * (5 * MIB))
         done = self.daemon.eventctl("call", "sink", "size", "--file", path)
         self.assertIn(b"5242880 121", done.stdout, done.stderr)
+
+    def test_a_clients_large_reply_is_a_memfd(self):
+        """To who takes some, else bytes; however often it is asked."""
+        self.start()
+        answerer, asker = self.passing(), self.passing()
+        plain = self.daemon.client()
+        answerer.request("bind", (1, "ask"), (2, 1))
+        data = os.urandom(4 * MIB)
+
+        def asked(caller):
+            number = caller.call_soon("ask", "e")
+            answerer.until(lambda: answerer.deliveries)
+            handle = answerer.deliveries.pop()[6][0]
+            fd = memfd(data)
+            answerer.send_fds(harness.message((1, harness.message(
+                (7, handle), (120, len(data))))), [fd])
+            os.close(fd)
+            return number
+
+        number = asked(plain)
+        plain.until(lambda: number in plain.replies)
+        self.assertEqual(plain.replies.pop(number), (0, data))
+        asked(asker)
+        _, (fd,), _, _ = socket.recv_fds(asker.socket, 1000, 4)
+        self.assertEqual(fcntl.fcntl(fd, fcntl.F_GET_SEALS), SEALS)
+        self.assertEqual(os.pread(fd, len(data) + 1, 0), data)
+        os.close(fd)
+        before = fds_of(self.daemon)
+        asked(asker)
+        asker.close()  # which had not read it
+        harness.wait_for(lambda: fds_of(self.daemon) < before,
+                         "its descriptor to be closed")
 
     def test_a_durable_mailbox_keeps_the_bytes(self):
         self.daemon.session("box", "Alias=box", "Kind=client",

@@ -10,6 +10,10 @@
 
 enum { MIB = 1 << 20, SEALS = 15 };
 
+static char feature_memfd[] = FEATURE_MEMFD,
+	    feature_replies[] = FEATURE_MEMFD_REPLIES;
+static char *features[] = {feature_memfd, feature_replies};
+
 static int
 setup(void **state)
 {
@@ -18,10 +22,14 @@ setup(void **state)
 	fake_setup_idle(state);
 	f = *state;
 	f->welcome.max_memfd = 16 * MIB;
+	f->welcome.features = features;
+	f->welcome.n_features = 2;
 	f->welcome.window_bytes = 64 * MIB;
 	assert_int_equal(evd_set_memfd(f->c, true), 0);
 	fake_connect(f);
 	assert_string_equal(f->frame->hello->features[0], FEATURE_MEMFD);
+	assert_string_equal(
+		f->frame->hello->features[1], FEATURE_MEMFD_REPLIES);
 	return 0;
 }
 
@@ -277,6 +285,137 @@ test_a_queued_delivery_stays_mapped(void **state)
 	free(data);
 }
 
+/* ---- replies ------------------------------------------------------------- */
+
+static void
+deliver_call(struct fake *f, uint64_t handle)
+{
+	Eventd__V1__Envelope e = EVENTD__V1__ENVELOPE__INIT;
+
+	e.to = 1;
+	e.event = (char *)"e";
+	e.call = handle;
+	fake_send_envelope(f, &e);
+}
+
+static void
+test_a_reply_is_mapped_and_let_go(void **state)
+{
+	struct fake *f = *state;
+	uint8_t *data = pattern(2 * MIB);
+	unsigned before = open_fds();
+	int64_t call = evd_call_start(f->c, "a", "e", "", 0, 0);
+	const struct evd_event *ev;
+	struct evd_event *copy;
+
+	assert_int_equal(evd_flush(f->c), 0);
+	deliver(f, 0, memfd_new(data, 2 * MIB), 2 * MIB,
+		fake_read(f)->envelopes[0]->call);
+	ev = fake_next_is(f, EVD_REPLY);
+	assert_int_equal(evd_event_call(ev), call);
+	assert_int_equal(evd_event_status(ev), 0);
+	assert_int_equal(evd_event_size(ev), 2 * MIB);
+	assert_memory_equal(evd_event_data(ev), data, 2 * MIB);
+	assert_int_equal(memfd_check(evd_event_memfd(ev), 2 * MIB), 0);
+	copy = evd_event_dup(ev);
+	fake_settle_down(f);
+	assert_memory_equal(evd_event_data(copy), data, 2 * MIB);
+	evd_event_free(copy);
+	assert_int_equal(open_fds(), before);
+	free(data);
+}
+
+/* It is written before the call waits: the calls' numbers are known. */
+static void
+test_a_call_that_waits_gets_a_map(void **state)
+{
+	struct fake *f = *state;
+	uint8_t *data = pattern(2 * MIB);
+	unsigned before = open_fds();
+	struct evd_event *reply = NULL;
+	uint64_t call;
+
+	assert_true(evd_call_start(f->c, "a", "e", "", 0, 0) > 0);
+	assert_int_equal(evd_flush(f->c), 0);
+	call = fake_read(f)->envelopes[0]->call;
+	deliver(f, 0, memfd_new(data, 2 * MIB), 2 * MIB, call);
+	deliver(f, 0, memfd_new(data, MIB), MIB,
+		call + FAKE_NUMBER(1) + 1); /* of the slot behind it */
+	assert_int_equal(evd_call(f->c, "a", "e", "", 0, 0, &reply), 0);
+	assert_int_equal(evd_event_size(reply), MIB);
+	assert_memory_equal(evd_event_data(reply), data, MIB);
+	evd_event_free(reply);
+	assert_int_equal(/* the other waited in the queue, as a map */
+		evd_event_size(fake_next_is(f, EVD_REPLY)), 2 * MIB);
+	fake_settle_down(f);
+	assert_int_equal(open_fds(), before);
+	free(data);
+}
+
+static void
+expect_reply(struct fake *f, uint64_t re, const uint8_t *data, size_t size)
+{
+	expect_memfd(f, data, size);
+	assert_int_equal(f->frame->envelopes[0]->re, re);
+}
+
+static void
+test_a_large_reply_travels_as_a_memfd(void **state)
+{
+	struct fake *f = *state;
+	uint8_t *data = pattern(2 * MIB);
+	int fd = memfd_new(data, MIB / 2);
+	const struct evd_event *ev;
+	unsigned before;
+
+	bind_box(f);
+	before = open_fds();
+	evd_set_manual_settle(f->c, true);
+	deliver_call(f, 77);
+	ev = fake_next_is(f, EVD_DELIVERY);
+	assert_int_equal(evd_reply(f->c, evd_event_call(ev), data, 2 * MIB), 0);
+	assert_int_equal(
+		evd_reply(f->c, evd_event_call(ev), data, 2 * MIB), -ESRCH);
+	assert_int_equal(evd_flush(f->c), 0);
+	expect_reply(f, 77, data, 2 * MIB);
+	deliver_call(f, 78);
+	ev = fake_next_is(f, EVD_DELIVERY);
+	assert_int_equal(
+		evd_reply_memfd(f->c, evd_event_call(ev), fd, MIB), -EINVAL);
+	assert_int_equal(
+		evd_reply_memfd(f->c, evd_event_call(ev), fd, MIB / 2), 0);
+	close(fd);
+	assert_int_equal(evd_flush(f->c), 0);
+	expect_reply(f, 78, data, MIB / 2);
+	assert_int_equal(open_fds(), before - 1);
+	free(data);
+}
+
+/* One that knows memfds, but not as replies. */
+static void
+test_an_older_daemon_gets_no_reply_so(void **state)
+{
+	struct fake *f = *state;
+	uint8_t *data = pattern(2 * MIB);
+	int fd = memfd_new(data, 2 * MIB);
+	uint64_t call;
+
+	fake_hang_up(f);
+	fake_next_is(f, EVD_DISCONNECTED);
+	f->welcome.n_features = 1;
+	fake_connect(f);
+	bind_box(f);
+	deliver_call(f, 77);
+	call = evd_event_call(fake_next_is(f, EVD_DELIVERY));
+	assert_int_equal(evd_reply(f->c, call, data, 2 * MIB), -EMSGSIZE);
+	assert_int_equal(evd_reply_memfd(f->c, call, fd, 2 * MIB), -EOPNOTSUPP);
+	assert_int_equal(evd_reply(f->c, call, data, 1000), 0);
+	assert_int_equal(evd_flush(f->c), 0);
+	assert_int_equal(fake_read(f)->envelopes[0]->payload.len, 1000);
+	close(fd);
+	free(data);
+}
+
 static int
 memfd_with(size_t size, int seals)
 {
@@ -308,8 +447,8 @@ test_a_daemon_that_lies_is_left(void **state)
 		case 3: /* no memfd at all */
 			deliver(f, 1, open("/dev/zero", O_RDONLY), MIB, 0);
 			break;
-		case 4: /* a reply has none */
-			deliver(f, 0, memfd_with(MIB, SEALS), MIB, 5);
+		case 4: /* a reply that may grow */
+			deliver(f, 0, memfd_with(MIB, F_SEAL_SHRINK), MIB, 5);
 			break;
 		case 5: /* no event tells of it */
 			deliver(f, 99, memfd_with(MIB, SEALS), 0, 0);
@@ -329,6 +468,10 @@ test_a_daemon_that_lies_is_left(void **state)
 	/* for a binding that crossed its end: let go */
 	before = open_fds();
 	deliver(f, 99, memfd_with(MIB, SEALS), MIB, 0);
+	fake_settle_down(f);
+	assert_int_equal(open_fds(), before);
+	/* the same of an answer that nobody waits for any more */
+	deliver(f, 0, memfd_with(MIB, SEALS), MIB, 5);
 	fake_settle_down(f);
 	assert_int_equal(open_fds(), before);
 	assert_true(evd_is_connected(f->c));
@@ -368,6 +511,10 @@ main(void)
 		TEST(test_a_descriptor_goes_once_behind_a_slow_socket),
 		TEST(test_a_delivery_is_mapped_and_let_go),
 		TEST(test_a_queued_delivery_stays_mapped),
+		TEST(test_a_reply_is_mapped_and_let_go),
+		TEST(test_a_call_that_waits_gets_a_map),
+		TEST(test_a_large_reply_travels_as_a_memfd),
+		TEST(test_an_older_daemon_gets_no_reply_so),
 		TEST(test_a_daemon_that_lies_is_left),
 		cmocka_unit_test_setup_teardown(
 			test_without_the_daemons_word_all_are_bytes, setup_idle,
