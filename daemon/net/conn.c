@@ -38,6 +38,7 @@ server_init(struct server *server)
 /* ---- per loop ---------------------------------------------------------- */
 
 static void net_on_hello_timer(uv_timer_t *timer);
+static void net_on_welcome_timer(uv_timer_t *timer);
 
 int
 net_init(struct net *net, struct loop *l, struct server *server)
@@ -53,10 +54,13 @@ net_init(struct net *net, struct loop *l, struct server *server)
 		return err_raise(-ENOMEM);
 	list_init(&net->conns);
 	list_init(&net->greeting);
+	list_init(&net->patient);
 	r = uv_timer_init(&l->uv, &net->hello_timer);
+	if (!r)
+		r = uv_timer_init(&l->uv, &net->welcome_timer);
 	if (r)
 		return err_raise(r);
-	net->hello_timer.data = net;
+	net->hello_timer.data = net->welcome_timer.data = net;
 	net->hello_ns = UINT64_MAX;
 	net->window_posts = server->window_posts;
 	net->window_bytes = server->window_bytes;
@@ -70,6 +74,7 @@ net_deinit(struct net *net)
 {
 	net->closing = true;
 	uv_close((uv_handle_t *)&net->hello_timer, NULL);
+	uv_close((uv_handle_t *)&net->welcome_timer, NULL);
 	outbuf_pool_deinit(&net->pool);
 	rights_cache_clear(&net->rights);
 	net->policy = policy_unref(net->policy);
@@ -126,6 +131,49 @@ net_on_hello_timer(uv_timer_t *timer)
 		next = now + HELLO_LOOK_MS * NS_PER_MS;
 	if (next != UINT64_MAX)
 		look_at_hellos(net, next);
+}
+
+enum {
+	WELCOME_MS = 5,    /* that it waits at most */
+	WELCOME_MAX = 256, /* bytes: there is nothing else */
+};
+
+/* A client that did not await its welcome to make a call, which some other
+ * thread answers: one write serves both, and wakes it once. */
+bool
+conn_is_patient(struct conn *c, size_t size)
+{
+	struct net *net = c->net;
+
+	if (!c->is_new || c->state != CONN_OPEN || net->closing)
+		return false;
+	if (TAKE(c->is_patient)) {
+		list_remove(&c->greeting);
+		return false;
+	}
+	if (!c->session->n_calls || size > WELCOME_MAX || c->n_posts ||
+		c->peer.n_requests || c->n_bindings || c->input_paused)
+		return false;
+	if (!uv_is_active((uv_handle_t *)&net->welcome_timer)) {
+		loop_touch(c->loop);
+		uv_timer_start(&net->welcome_timer, net_on_welcome_timer,
+			WELCOME_MS, 0);
+	}
+	c->is_patient = true;
+	list_append(&net->patient, &c->greeting);
+	return true;
+}
+
+static void
+net_on_welcome_timer(uv_timer_t *timer)
+{
+	struct net *net = timer->data;
+
+	LIST_FOREACH (node, &net->patient) {
+		struct conn *c = container_of(node, struct conn, greeting);
+
+		loop_defer(c->loop, &c->flush);
+	}
 }
 
 static void

@@ -54,7 +54,9 @@ struct net {
 	uv_timer_t hello_timer; /* for the first of them to be late */
 	uint32_t window_posts;  /* as its connections were told last */
 	uint64_t window_bytes;
-	uint64_t hello_ns; /* when it looks; UINT64_MAX: it does not */
+	uint64_t hello_ns;        /* when it looks; UINT64_MAX: it does not */
+	struct list patient;      /* their welcome waits for more */
+	uv_timer_t welcome_timer; /* ... until this at the latest */
 	struct outbuf_pool pool;
 	struct policy *policy; /* in force here; a reference */
 	struct rights_cache rights;
@@ -137,7 +139,7 @@ struct conn {
 	struct io_watch watch;
 	struct loop_flush flush;
 	struct list link;     /* in net->conns */
-	struct list greeting; /* in net->greeting, or alone */
+	struct list greeting; /* in net->greeting, net->patient, or alone */
 	uint64_t accepted_ns; /* monotonic */
 	int fd;
 	uint8_t state;      /* enum conn_state */
@@ -145,6 +147,7 @@ struct conn {
 	bool large_waits;   /* another large delivery, for this one's end */
 	bool greeted;       /* its hello has come */
 	bool is_new;        /* it has not been waited for yet */
+	bool is_patient;    /* nor has anything been written */
 	bool is_deaf;       /* its client says no more, but is owed something */
 	bool takes_replies; /* that are memfds */
 	struct outbuf out;
@@ -203,6 +206,9 @@ void conn_end(struct conn *c, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* Its hello has come. */
 void conn_greeted(struct conn *c);
+/* Its welcome is to be written together with what it waits for, if that comes
+ * soon; @size: all there is to write. */
+bool conn_is_patient(struct conn *c, size_t size);
 /* Who sits behind a session of this loop; false: it is no client's. */
 bool conn_behind(struct session *s, struct peer_face *face);
 /* How its sessions end, now that it does. */

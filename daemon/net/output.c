@@ -231,7 +231,8 @@ conn_flush(struct conn *c)
 	c->n_served = 0;
 	conn_charge(c);
 	put_ack(c);
-	if (c->state == CONN_CLOSING || may_gather(c))
+	if (c->state == CONN_CLOSING ||
+		conn_is_patient(c, outbuf_size(&c->out)) || may_gather(c))
 		return;
 	if (conn_has_large(c))
 		n = conn_write_some(c);

@@ -253,6 +253,97 @@ test_who_says_no_more_gets_its_answers(void **state)
 	client_free(c);
 }
 
+/* A client that calls @event without awaiting its welcome; one turn later. */
+static struct client *
+open_hasty(struct rig *rig, const char *event)
+{
+	int far;
+	struct client *c = client_new(rig, &far);
+
+	send_hello(c, 1, "hasty");
+	if (event)
+		client_call(c, "sink", event, 7, "x");
+	client_accept(rig, 0, far);
+	rig_turn(rig);
+	return c;
+}
+
+/* One write for the welcome and the answer that comes soon. */
+static void
+test_welcome_and_answer_go_together(void **state)
+{
+	struct rig *rig = *state;
+	struct fake *fake = fake_new(rig, 0, "sink");
+	struct client *c = open_hasty(rig, "defer");
+	char none;
+
+	assert_int_equal(fake->n_calls, 1);
+	assert_true(rig_conn(rig, 0)->is_patient);
+	assert_int_equal(recv(c->fd, &none, 1, MSG_PEEK), -1);
+	assert_int_equal(
+		sched_reply(&rig->loops[0].sched, fake->call, 0, "y", 1), 0);
+	rig_turn(rig);
+	assert_non_null(client_poll(c));
+	assert_non_null(c->frame->welcome);
+	assert_non_null(client_poll(c));
+	assert_int_equal(c->frame->n_envelopes, 1);
+	client_call(c, "sink", "echo", 8, "z"); /* it is read from again */
+	client_expect_reply(c, 8, EVD_STATUS_OK, "z");
+	client_free(c);
+}
+
+static void
+test_a_welcome_waits_for_nothing_else(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c;
+
+	fake_new(rig, 0, "sink");
+	c = open_hasty(rig, NULL);
+	assert_non_null(client_poll(c));
+	client_free(c);
+	c = open_hasty(rig, "echo"); /* answered in this very turn */
+	assert_non_null(client_poll(c));
+	client_free(c);
+}
+
+static void
+test_a_welcome_waits_no_longer_than_a_moment(void **state)
+{
+	struct rig *rig = *state;
+	struct fake *fake = fake_new(rig, 0, "sink");
+	struct client *c[3];
+
+	for (int i = 0; i < 3; i++) /* those after the first, too */
+		c[i] = open_hasty(rig, "defer");
+	for (int i = 0; i < 3; i++) {
+		RIG_UNTIL(rig, client_poll(c[i]));
+		assert_non_null(c[i]->frame->welcome);
+	}
+	assert_int_equal(
+		sched_reply(&rig->loops[0].sched, fake->call, 0, "y", 1), 0);
+	client_expect_reply(c[2], 7, EVD_STATUS_OK, "y");
+	for (int i = 0; i < 3; i++)
+		client_free(c[i]);
+}
+
+static void
+test_one_ends_while_its_welcome_waits(void **state)
+{
+	struct rig *rig = *state;
+	struct client *c;
+
+	fake_new(rig, 0, "sink");
+	c = open_hasty(rig, "defer");
+	client_free(c);
+	RIG_UNTIL(rig, !conn_count(&rig->loops[0]));
+	c = open_hasty(rig, "defer");
+	conn_close_all(&rig->loops[0]);
+	client_expect_end(c);
+	client_free(c);
+	assert_true(list_is_empty(&rig->nets[0].patient));
+}
+
 static void
 test_clients_come_and_go(void **state)
 {
@@ -329,6 +420,10 @@ main(void)
 		TEST(test_each_user_has_a_time_to_say_hello),
 		TEST(test_windows_change_while_clients_are_there),
 		TEST(test_who_says_no_more_gets_its_answers),
+		TEST(test_welcome_and_answer_go_together),
+		TEST(test_a_welcome_waits_for_nothing_else),
+		TEST(test_a_welcome_waits_no_longer_than_a_moment),
+		TEST(test_one_ends_while_its_welcome_waits),
 		TEST(test_clients_come_and_go),
 		TEST(test_close_all),
 		TEST(test_sessions_run_out),

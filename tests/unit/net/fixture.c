@@ -263,7 +263,7 @@ rig_become(struct rig *rig, unsigned loop, uid_t uid, uid_t owner)
 /* ---- the client's side ------------------------------------------------- */
 
 struct client *
-client_open(struct rig *rig, unsigned loop)
+client_new(struct rig *rig, int *far)
 {
 	struct client *c = calloc(1, sizeof(*c));
 	int fds[2];
@@ -275,8 +275,24 @@ client_open(struct rig *rig, unsigned loop)
 		0);
 	c->rig = rig;
 	c->fd = fds[0];
+	*far = fds[1];
+	return c;
+}
+
+void
+client_accept(struct rig *rig, unsigned loop, int far)
+{
 	atomic_fetch_add(&rig->server.shared.n_connections, 1);
-	assert_int_equal(conn_open(&rig->loops[loop], fds[1]), 0);
+	assert_int_equal(conn_open(&rig->loops[loop], far), 0);
+}
+
+struct client *
+client_open(struct rig *rig, unsigned loop)
+{
+	int far;
+	struct client *c = client_new(rig, &far);
+
+	client_accept(rig, loop, far);
 	return c;
 }
 

@@ -84,7 +84,10 @@ void fake_finish(struct fake *fake);
 /* A session by a spec of its own, up. */
 struct session *fake_hosted(struct rig *rig, unsigned loop, const char *alias);
 
-/* Connected; client_hello() too has greeted. */
+/* Connected, and not accepted until client_accept(@far). */
+struct client *client_new(struct rig *rig, int *far);
+void client_accept(struct rig *rig, unsigned loop, int far);
+/* Both; client_hello() too has greeted. */
 struct client *client_open(struct rig *rig, unsigned loop);
 struct client *client_hello(struct rig *rig, unsigned loop);
 void client_free(struct client *c);
