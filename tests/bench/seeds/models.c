@@ -10,9 +10,10 @@
  *   block       that, and threads that sleep before they answer what is a nap:
  *               one queue, any idle thread takes the next
  *
- * With `frames` they speak eventd's protocol and do no more than that: hello
- * and call are taken apart, welcome and reply put together, by the daemon's
- * codecs, and it is the client who closes. What that costs is the protocol's.
+ * With `frames` they speak eventd's protocol and do no more than that: the
+ * system is asked who connects, hello and call are taken apart, welcome and
+ * reply put together, by the daemon's codecs, and it is the client who closes.
+ * What that costs is the protocol's.
  */
 #include "models.h"
 
@@ -39,6 +40,20 @@ enum { QUEUE_MAX = 4096, ACCEPTS = 8 };
 static const struct model_init *the;
 static char answer[MODEL_ANSWER];
 
+/* Who speaks the protocol asks who it is. */
+static int
+accept_one(int listener, int flags)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | flags);
+	struct ucred who;
+	socklen_t size = sizeof who;
+
+	if (fd >= 0 && the->frames &&
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size))
+		abort();
+	return fd;
+}
+
 /* A connection from any of the listeners, by turns. */
 static int
 take_any(void)
@@ -47,7 +62,7 @@ take_any(void)
 	struct pollfd p[MODEL_LISTENERS_MAX];
 
 	if (the->n_listeners == 1)
-		return accept4(the->listeners[0], NULL, NULL, SOCK_CLOEXEC);
+		return accept_one(the->listeners[0], 0);
 	for (int i = 0; i < the->n_listeners; i++)
 		p[i] = (struct pollfd){the->listeners[i], POLLIN, 0};
 	if (poll(p, (nfds_t)the->n_listeners, -1) < 0)
@@ -58,7 +73,7 @@ take_any(void)
 		if (!(p[at].revents & POLLIN))
 			continue;
 		turn = at + 1;
-		return accept4(the->listeners[at], NULL, NULL, SOCK_CLOEXEC);
+		return accept_one(the->listeners[at], 0);
 	}
 	return -1;
 }
@@ -440,8 +455,7 @@ static void
 loop_accept(int poll_fd, int listener)
 {
 	for (int i = 0; i < ACCEPTS; i++) {
-		int fd = accept4(
-			listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept_one(listener, SOCK_NONBLOCK);
 		ssize_t n;
 
 		if (fd < 0)
