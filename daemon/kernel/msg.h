@@ -48,6 +48,7 @@ enum msg_flag {
 	MSG_SHARED = 256,      /* refers to a struct msg_body */
 	MSG_MANY = 512,        /* ... as many copies of one event do */
 	MSG_LENT = 1024,       /* whose it is is told how it ends; crowd.h */
+	MSG_BEYOND = 2048,     /* ... for which its user has no room */
 	MSG_CHARGED = 1 << 14, /* to msg_wide.user */
 };
 

@@ -247,7 +247,7 @@ take_oldest(struct session *t, struct mailbox_cursor *c, const void *class)
 /* Evict older events of the class of @m until it fits. 0, SCHED_E_FULL: it does
  * not, or SCHED_E_NO_SESSION: @t has ended meanwhile. */
 static int
-make_room(struct sched *s, struct session *t, const struct msg *m)
+make_room(struct sched *s, struct session *t, struct msg *m)
 {
 	const void *class = class_of(t->spec, m);
 	struct mailbox_cursor *c = class_cursor(t, class);
@@ -263,6 +263,8 @@ make_room(struct sched *s, struct session *t, const struct msg *m)
 			return SCHED_E_FULL;
 		s->queued--;
 		note_gap(s, t, old->id);
+		if ((m->flags & MSG_BEYOND) && !(old->flags & MSG_CHARGED))
+			msg_uncharge(&s->pool, m); /* nor is its place */
 		msg_end(s, t, old, MSG_END_DROPPED, EVD_STATUS_DROPPED, NULL);
 		if (session_find(s->kernel, id) != t)
 			return SCHED_E_NO_SESSION; /* its poster stopped it */
@@ -325,6 +327,28 @@ queue_overflow(struct sched *s, struct session *t, struct msg *m)
 		return 0;
 	}
 	return SCHED_E_FULL;
+}
+
+void
+queue_narrow(struct session *s)
+{
+	struct mailbox *box = &s->box;
+
+	/* one that is empty takes one more, so that it always gets on */
+	mailbox_limit(box, box->n < box->max_n ? box->n : box->max_n,
+		box->size < box->max_size ? box->size : box->max_size);
+}
+
+bool
+queue_widen(struct session *s)
+{
+	const struct session_spec *spec = s->spec;
+
+	if (!spec || (s->box.max_n == spec->max_events &&
+			     s->box.max_size == spec->max_bytes))
+		return false;
+	mailbox_limit(&s->box, spec->max_events, spec->max_bytes);
+	return true;
 }
 
 /* ---- pausing ------------------------------------------------------------- */

@@ -16,6 +16,12 @@ void queue_deinit(struct session *s);
  * SCHED_E_NO_SESSION. */
 int queue_overflow(struct sched *s, struct session *t, struct msg *m);
 
+/* For now it takes no more than it holds, as what it is given is beyond what
+ * its user may have: then its overflow sees to that. And as its spec has it
+ * again; false: it is. */
+void queue_narrow(struct session *s);
+bool queue_widen(struct session *s);
+
 /* @m is a `_gap` of @s, to be taken now: it says what was dropped so far. */
 void queue_gap_fill(struct session *s, struct msg *m);
 /* It has been taken. */

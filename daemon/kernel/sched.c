@@ -176,6 +176,11 @@ deliver_to_full(struct sched *s, struct session *t, struct msg *m)
 		take_in(s, t, m);
 		return 0;
 	}
+	if ((m->flags & (MSG_MANY | MSG_BEYOND)) == MSG_MANY &&
+		queue_widen(t) && mailbox_takes(&t->box, m)) {
+		take_in(s, t, m);
+		return 0;
+	}
 	if ((t->box_bits & BOX_CHOOSY) && !(m->flags & MSG_LENT))
 		return queue_overflow(s, t, m);
 	return mailbox_push(&t->box, m) ? SCHED_E_FULL : 0;
@@ -187,12 +192,16 @@ deliver(struct sched *s, struct session *t, struct msg *m)
 {
 	if (t->life == SESSION_FAILED && !(m->flags & MSG_ADMITTED))
 		return SCHED_E_FAILED;
-	if (m->flags & MSG_EXTRA) {
-		if (aside_is_known(s, t, m))
+	if (m->flags & (MSG_EXTRA | MSG_BEYOND)) {
+		const struct msg_extra *extra = msg_extra(m);
+
+		if (extra && aside_is_known(s, t, m))
 			return 0;
-		if (msg_extra(m)->durable && !session_journal(t) &&
+		if (extra && extra->durable && !session_journal(t) &&
 			journal_open_partial(t))
 			return SCHED_E_VOLATILE;
+		if (m->flags & MSG_BEYOND)
+			queue_narrow(t);
 	}
 	if ((t->box_bits & BOX_DURABLE) && journal_wants(t, m))
 		return journal_deliver(s, t, m);

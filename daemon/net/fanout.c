@@ -7,10 +7,12 @@
  * What waits for a subscriber is charged to its user as if that had posted it,
  * but for the first FANOUT_FREE copies on this loop, of FANOUT_FREE_BYTES: who
  * keeps up pays nothing.
- * One whose user has no room for more is unbound, and told LIMIT.
+ * A mailbox whose user has no room for more is full with what it holds, and its
+ * overflow says what happens.
  *
  * A subscriber whose overflow blocks holds the mailslot up when FANOUT_AHEAD
- * copies wait for room in its mailbox; no other does.
+ * copies wait for room in its mailbox; no other does, but one whose user has no
+ * room, and whose loop has not even seen as many.
  *
  * The thread of the mailslot's home; subscribers may live on other loops. */
 #include <inttypes.h>
@@ -135,32 +137,53 @@ body_of(const struct msg *m, uint32_t payload_size, bool headers)
 	return body;
 }
 
-/* @copy is charged to the user of @c, who may have gone. What tells users apart
- * is their uid: the connection may be another loop's. */
-static int
-charge_copy(struct sched *s, const struct consumer *c, struct msg *copy)
+enum { TELL_S = 10 }; /* no more often of one subscriber */
+
+/* Its user has no room for more: whose it is, and of which program. */
+static void
+tell_beyond(struct sched *s, struct consumer *c, struct user *user,
+	enum charge_kind lacks)
+{
+	char text[VERB_TEXT_MAX];
+
+	user_refuse(
+		&s->kernel->users, user, lacks, s->now_ns, text, sizeof(text));
+	if (c->told_ns && s->now_ns - c->told_ns < TELL_S * (uint64_t)NS_PER_S)
+		return;
+	c->told_ns = s->now_ns;
+	log_warn("fanout.slow",
+		"alias=%s conn=%" PRIu64 " uid=%u pid=%d program=\"%s\" "
+		"key=%s= text=\"what waits for it is all that its user may "
+		"have: its overflow acts\"",
+		c->is.alias, c->is.conn, (unsigned)c->is.uid, (int)c->is.pid,
+		c->is.name, charge_keys[lacks]);
+}
+
+/* @copy is charged to the user of @c, who may have gone; true: he has no room
+ * for it. What tells users apart is their uid: the connection may be another
+ * loop's. */
+static bool
+charge_copy(struct sched *s, struct consumer *c, struct msg *copy)
 {
 	struct users *users = &s->kernel->users;
 	struct user *user =
 		users_charge(users, c->is.uid, CHARGE_EVENTS, 1, s->now_ns);
 	enum charge_kind lacks = CHARGES;
-	char text[VERB_TEXT_MAX];
 
 	if (!user)
-		return EVD_STATUS_OK;
+		return false;
 	if (!user_has_room(user, CHARGE_EVENTS, 0, 0))
 		lacks = CHARGE_EVENTS;
 	else if (!user_has_room(user, CHARGE_BYTES, 0, msg_charge(copy)))
 		lacks = CHARGE_BYTES;
-	if (lacks != CHARGES) {
-		user_charge(users, user, CHARGE_EVENTS, -1, s->now_ns);
-		return user_refuse(
-			users, user, lacks, s->now_ns, text, sizeof(text));
-	}
 	user_charge(users, user, CHARGE_BYTES, msg_charge(copy), s->now_ns);
 	copy->flags |= MSG_CHARGED;
 	msg_wide(copy)->user = user->index;
-	return EVD_STATUS_OK;
+	if (lacks == CHARGES)
+		return false;
+	copy->flags |= MSG_BEYOND;
+	tell_beyond(s, c, user, lacks);
+	return true;
 }
 
 /* What waits for @to is its user's to pay. */
@@ -183,17 +206,15 @@ post_copy(struct mailslot *slot, struct consumer *c, const struct msg *m,
 		c->is.hosted && c->is.blocks
 			? msg_refer_from(&s->pool, m, body)
 			: msg_refer(&s->pool, m, body, !c->is.blocks && !pays);
+	bool told;
 	int r;
 
 	if (!copy)
 		return EVD_STATUS_NO_MEMORY;
-	if (pays && (r = charge_copy(s, c, copy))) {
-		msg_free(&s->pool, copy);
-		return r;
-	}
+	told = (pays && charge_copy(s, c, copy)) || c->is.blocks;
 	copy->to = c->is.subscriber;
 	copy->flags |= MSG_MANY;
-	if (c->is.blocks) {
+	if (told) {
 		copy->from = session_id(t);
 		copy->flags |= MSG_ACK | MSG_MAY_PARK;
 		msg_wide(copy)->seq = c->seq;

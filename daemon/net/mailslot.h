@@ -76,7 +76,9 @@ struct consumer {
 	uint64_t passed;      /* by this run of the mailslot: it had no room */
 	/* of a subscriber, and of a hosted one: */
 	uint64_t seq;       /* of its copies; the low bits are its place */
-	uint32_t unsettled; /* of those, if it may block */
+	uint32_t unsettled; /* of those, if it may block, or its user has no
+			     * room for them */
+	uint64_t told_ns;   /* that this is so; 0: not yet */
 };
 
 enum {

@@ -354,46 +354,6 @@ test_what_waits_is_charged_to_the_subscriber(struct rig *rig, unsigned loop)
 }
 NEAR_AND_FAR(test_what_waits_is_charged_to_the_subscriber)
 
-/* ... and he may have no more of it than of all else. */
-static void
-test_who_may_have_no_more_is_unbound(struct rig *rig, unsigned loop)
-{
-	static const struct sub sub = {1, 1, "drop-oldest", 2000, FANOUT};
-	struct client *slow = client_hello(rig, loop), *poster;
-	struct limits *l = limits_new(0, true);
-	uid_t uid = getuid() + 1;
-	struct user *user;
-	char text[256];
-	int i;
-
-	assert_int_equal(limits_set(l, &uid, CHARGE_EVENTS, 40, "f:1"), 0);
-	limits_finish(l, UINT64_MAX, 10000);
-	users_set_limits(&rig->kernel.users, l);
-	assert_int_equal(users_admit(&rig->kernel.users, uid, 1, &user, text,
-				 sizeof(text)),
-		0);
-	rig_become(rig, loop, uid, uid);
-	subscribe(slow, &sub, EVD_STATUS_OK);
-	poster = client_hello(rig, 0);
-	for (i = 0; !user->refused[CHARGE_EVENTS]; i += 5) {
-		assert_true(i < 1500);
-		post_n(rig, poster, i, 5);
-		client_expect_ack(poster, (uint64_t)i + 5);
-	}
-	client_expect_delivery(slow, 1, "e0");
-	assert_non_null(client_next(slow));
-	assert_non_null(slow->frame->notice);
-	assert_int_equal(
-		slow->frame->notice->unbound->status, EVD_STATUS_LIMIT);
-	RIG_UNTIL(rig, !user->used[CHARGE_EVENTS]);
-	post_n(rig, poster, i, 5);
-	client_expect_alive(slow);
-	rig_check(rig);
-	client_free(slow);
-	client_free(poster);
-}
-NEAR_AND_FAR(test_who_may_have_no_more_is_unbound)
-
 static void
 test_the_slow_lose_the_oldest(struct rig *rig, unsigned loop)
 {
@@ -775,7 +735,6 @@ main(void)
 		TESTS(test_headers_and_priority_come_along),
 		TEST(test_a_call_is_answered_that_nobody_answers),
 		TESTS(test_what_waits_is_charged_to_the_subscriber),
-		TESTS(test_who_may_have_no_more_is_unbound),
 		TESTS(test_the_slow_lose_the_oldest),
 		TESTS(test_the_slow_lose_the_newest),
 		TESTS(test_the_slow_refuse),
