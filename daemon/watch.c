@@ -122,12 +122,30 @@ signals_set_up(void)
 
 /* ---- questions --------------------------------------------------------- */
 
+/* It turns again: who held it up may be told of there. */
+static void
+tell_returned(struct sched *s, const struct watch_held *held)
+{
+	struct session *t =
+		held->session ? session_find(s->kernel, held->session) : NULL;
+
+	if (t && atomic_load(&t->home) == s)
+		stuck_returned(s, t,
+			&(struct stuck_report){
+				.event = held->event,
+				.event_id = held->event_id,
+				.executor = "loop",
+				.ns = held->ns,
+			});
+}
+
 static void
 watch_on_answer(struct sched *s, struct sched_task *task)
 {
 	struct watch_probe *probe =
 		container_of(task, struct watch_probe, task);
 
+	tell_returned(s, &probe->held);
 	watch_pools_look(s, &probe->found);
 	atomic_store(&probe->out, false);
 }
@@ -137,9 +155,17 @@ probe_send(struct watch *w, unsigned i)
 {
 	struct watch_probe *probe = &w->probes[i];
 
+	uint64_t now = clock_now(&clock_system);
+
+	probe->held.session = probe->told ? probe->session : 0;
+	if (probe->held.session) {
+		probe->held.event_id = probe->event_id;
+		probe->held.ns = now - probe->asked_ns;
+		memcpy(probe->held.event, probe->event, WATCH_EVENT_SIZE);
+	}
 	memset(&probe->task, 0, sizeof(probe->task));
 	probe->task.run = watch_on_answer;
-	probe->asked_ns = clock_now(&clock_system);
+	probe->asked_ns = now;
 	probe->told = false;
 	probe->n_asked = 0;
 	atomic_store(&probe->out, true);

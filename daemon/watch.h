@@ -42,6 +42,12 @@ struct watch_probe {
 	struct sched_task move; /* on the loop, once that turns again */
 	_Atomic bool moving;
 	struct watch_found found; /* what its sessions do on pools */
+	/* Of the question before: what the loop was held up by; session 0: by
+	 * nothing. */
+	struct watch_held {
+		uint64_t session, event_id, ns;
+		char event[WATCH_EVENT_SIZE];
+	} held;
 	struct watch *watch;
 };
 

@@ -62,7 +62,9 @@ struct away {
 	bool moves;            /* `then` is to be its executor */
 	bool restarts;
 	bool profiled;
-	bool is_stuck;              /* ... and counted so */
+	bool is_stuck;     /* ... and counted so */
+	char *stuck_event; /* in what, while it is; NULL */
+	uint64_t stuck_event_id;
 	unsigned depth;             /* of away_enter() */
 	uint32_t n_left;            /* events until others' turn */
 	uint64_t now_ns;            /* the home's clock when this was taken */

@@ -11,6 +11,8 @@ const char notice_child[] = "_child";
 const char notice_gap[] = "_gap";
 const char notice_high_water[] = "_high_water";
 const char notice_low_water[] = "_low_water";
+const char notice_stuck[] = "_stuck";
+const char notice_returned[] = "_returned";
 
 struct head {
 	uint64_t watch, session, lost, from, to;
@@ -71,7 +73,8 @@ notice_is_name(const char *event)
 	       !strcmp(event, notice_alias) || !strcmp(event, notice_child) ||
 	       !strcmp(event, notice_gap) ||
 	       !strcmp(event, notice_high_water) ||
-	       !strcmp(event, notice_low_water);
+	       !strcmp(event, notice_low_water) ||
+	       !strcmp(event, notice_stuck) || !strcmp(event, notice_returned);
 }
 
 bool

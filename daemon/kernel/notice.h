@@ -29,6 +29,9 @@ extern const char notice_gap[];   /* "_gap": its mailbox dropped events */
 /* Of its mailbox: with a text as payload, not fields. */
 extern const char notice_high_water[]; /* "_high_water": filled to its mark */
 extern const char notice_low_water[];  /* "_low_water": and emptied again */
+/* To monitors alone, with a text: what a handler did that kept its thread. */
+extern const char notice_stuck[];    /* "_stuck": it has not returned yet */
+extern const char notice_returned[]; /* "_returned": now it has */
 
 /* NULL: out of memory. */
 struct msg *notice_new(

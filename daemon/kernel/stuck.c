@@ -3,13 +3,17 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "kernel/away.h"
 #include "kernel/kernel.h"
+#include "kernel/notice.h"
 #include "kernel/sched.h"
+#include "kernel/tap.h"
 
 void
 stuck_see(const struct session *s, struct stuck_run *out)
@@ -53,6 +57,19 @@ describe(
 	out->is_script = s->ops->stalled != NULL;
 }
 
+void
+stuck_tell(struct sched *s, struct session *t, const char *notice,
+	const struct stuck_report *report)
+{
+	char text[STUCK_EVENT_SIZE + STUCK_NAME_SIZE + 64];
+
+	snprintf(text, sizeof(text),
+		"event=%.*s id=%" PRIu64 " executor=%.*s ms=%" PRIu64,
+		STUCK_EVENT_SIZE - 1, report->event, report->event_id,
+		STUCK_NAME_SIZE - 1, report->executor, report->ns / NS_PER_MS);
+	tap_tell(s, t, notice, text);
+}
+
 bool
 stuck_look(struct sched *s, uint64_t id, struct stuck *out)
 {
@@ -73,25 +90,48 @@ stuck_look(struct sched *s, uint64_t id, struct stuck *out)
 	if (!limit || now - run.since_ns < limit)
 		return false;
 	a->is_stuck = true;
+	a->stuck_event = strdup(run.event);
+	a->stuck_event_id = run.event_id;
 	a->n_stuck++;
 	atomic_fetch_add(&a->executor->n_stuck, 1);
 	atomic_fetch_add(&a->executor->n_stuck_ever, 1);
 	out->session = id;
 	out->ns = now - run.since_ns;
 	describe(t, &run, out);
+	stuck_tell(s, t, notice_stuck,
+		&(struct stuck_report){
+			.event = out->event,
+			.event_id = out->event_id,
+			.executor = out->executor,
+			.ns = out->ns,
+		});
 	return true;
+}
+
+void
+stuck_returned(
+	struct sched *s, struct session *t, const struct stuck_report *report)
+{
+	log_info("session.returned",
+		"session=\"%s\" executor=\"%s\" ms=%" PRIu64
+		" text=\"the handler that was stuck has ended\"",
+		session_name(t), report->executor, report->ns / NS_PER_MS);
+	stuck_tell(s, t, notice_returned, report);
 }
 
 void
 stuck_end(struct away *a)
 {
-	uint64_t now = clock_now(a->sched->kernel->clock);
+	char *event = TAKE(a->stuck_event); /* itself may be gone by now */
 
 	a->is_stuck = false;
 	atomic_fetch_sub(&a->executor->n_stuck, 1);
-	log_info("session.returned",
-		"session=\"%s\" executor=\"%s\" ms=%" PRIu64
-		" text=\"the handler that was stuck has ended\"",
-		session_name(a->session), a->executor->name,
-		(now - a->wall_ns) / NS_PER_MS);
+	stuck_returned(a->sched, a->session,
+		&(struct stuck_report){
+			.event = event ? event : "",
+			.event_id = a->stuck_event_id,
+			.executor = a->executor->name,
+			.ns = clock_now(a->sched->kernel->clock) - a->wall_ns,
+		});
+	free(event);
 }

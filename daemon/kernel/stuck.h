@@ -3,6 +3,9 @@
  * for longer than the executor allows. It may do so for ever and harms nobody
  * but its own session; it is told of once, and counted until it returns.
  *
+ * Who monitors the session is told, too, and when it has returned; of a loop's
+ * handler no more than that, for meanwhile the loop tells nobody anything.
+ *
  * Who holds the session's home; the numbers in struct executor, any thread. */
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,3 +46,16 @@ void stuck_see(const struct session *s, struct stuck_run *out);
 bool stuck_look(struct sched *s, uint64_t id, struct stuck *out);
 /* What @a ran has returned, and had been counted. */
 void stuck_end(struct away *a);
+
+/* What a handler was that has kept its thread: for who monitors @t. */
+struct stuck_report {
+	const char *event;
+	uint64_t event_id;
+	const char *executor;
+	uint64_t ns;
+};
+void stuck_tell(struct sched *s, struct session *t, const char *notice,
+	const struct stuck_report *report);
+/* ... and the log: it has returned. */
+void stuck_returned(
+	struct sched *s, struct session *t, const struct stuck_report *report);

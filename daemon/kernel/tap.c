@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "kernel/notice.h"
@@ -111,6 +112,29 @@ tap_add(struct sched *s, const struct tap *init)
 	*link = tap;
 	s->profile.ops = &tap_ops;
 	return 0;
+}
+
+void
+tap_tell(
+	struct sched *s, struct session *t, const char *event, const char *text)
+{
+	struct msg *m;
+
+	if (!s->profile.taps)
+		return;
+	m = msg_new(&s->pool, &(struct msg_init){
+				      .event = event,
+				      .event_size = (uint8_t)strlen(event),
+				      .event_static = true,
+				      .data = text,
+				      .size = (uint32_t)strlen(text),
+			      });
+	if (!m)
+		return; /* the log has it */
+	m->id = sched_id(s);
+	m->from = session_id(t);
+	look(s, t, m);
+	msg_free(&s->pool, m);
 }
 
 void

@@ -24,4 +24,8 @@ enum { TAPS_MAX = 1024 }; /* of a scheduler */
 /* A copy of @init for the session init->session of this scheduler: 0, -ENOSPC
  * or -ENOMEM. */
 int tap_add(struct sched *s, const struct tap *init);
+/* Those of @t see @event, one of notice.h's, with a text, as if it had been
+ * given that. */
+void tap_tell(struct sched *s, struct session *t, const char *event,
+	const char *text);
 void taps_deinit(struct sched *s);

@@ -43,7 +43,9 @@ enum evd_bind_mode {
 	EVD_BIND_MONITOR = 3,   /* copies of what the holder handles come. It
 				 * must be held; wants the right see, and to see
 				 * payloads (4096 bytes of each) manage. Who is
-				 * too slow loses some: EVD_GAP */
+				 * too slow loses some: EVD_GAP. `_stuck` and
+				 * `_returned` among them are the daemon's: a
+				 * handler of it takes too long */
 };
 
 /* Zero it, then set @size and what is wanted. */

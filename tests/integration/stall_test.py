@@ -4,6 +4,7 @@ are, stopped if their file says so, harm nobody else on a pool, and may start
 helpers."""
 import json
 import os
+import subprocess
 import unittest
 
 import harness
@@ -252,6 +253,56 @@ class Stall(harness.TestCase):
         self.assertRegex(out, r"worker-2: .* 1 stuck\n")
         self.daemon.process.kill()
         self.daemon.wait()
+
+    def monitor(self, *aliases):
+        p = subprocess.Popen(
+            [harness.EVENTCTL, "--socket", self.daemon.socket, "monitor", "*"],
+            stdout=subprocess.PIPE)
+        self.addCleanup(p.stdout.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        for _ in aliases:
+            self.assertEqual(p.stdout.readline().split()[0], b"up")
+        return p.stdout
+
+    def test_monitors_are_told_of_what_is_stuck_on_a_pool(self):
+        client = self.stuck_on("worker", "Kind=native",
+                               f"Plugin={plugin('blocks')}")
+        out, fifo = self.monitor("a"), self.fifo("a")
+        call = client.call_soon("a", "shell", f"cat {fifo}\0".encode())
+        self.assertRegex(
+            out.readline(), rb"^event a _stuck event=shell id=[1-9]\d* "
+                            rb"executor=worker-2 ms=\d+\n")
+        with open(fifo, "w", encoding="ascii") as pipe:
+            pipe.write("done")
+        client.until(lambda: call in client.replies)
+        self.assertRegex(
+            out.readline(), rb"^event a _returned event=shell id=[1-9]\d* "
+                            rb"executor=worker-2 ms=\d+\n")
+        self.assertRegex(out.readline(), rb"^event a shell ")
+        client.post_soon("a", "_stuck", b"not so")  # nobody else says so
+        client.post_soon("a", "plain")
+        self.assertRegex(out.readline(), rb"^event a plain")
+        self.assertEqual(self.daemon.stop(), 0)
+
+    @HEARS_SIGNALS
+    def test_monitors_are_told_of_what_held_up_a_loop(self):
+        self.daemon.session("a", "Loop=1", "Kind=native",
+                            f"Plugin={plugin('blocks')}")
+        client = self.watched("--loops", "2")
+        out, fifo = self.monitor("a"), self.fifo("a")
+        client.call_soon("a", "shell", f"cat {fifo}\0".encode())
+        self.line('loop.stuck loop=1 session="a"')
+        with open(fifo, "w", encoding="ascii") as pipe:
+            pipe.write("done")
+        lines = [out.readline() for _ in range(2)]
+        self.assertTrue(any(
+            line.startswith(b"event a shell ") for line in lines), lines)
+        self.assertTrue(any(
+            line.startswith(b"event a _returned event=shell id=")
+            for line in lines), lines)
+        self.daemon.logged('session.returned session="a" executor="loop"')
+        self.assertEqual(self.daemon.stop(), 0)
 
     @HEARS_SIGNALS
     def test_a_script_on_a_pool_is_named_and_stopped(self):  # B62 B94
