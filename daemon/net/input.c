@@ -24,6 +24,7 @@
 enum {
 	REQUEST_ARENA_MAX = 4 << 20,
 	REQUEST_FIELDS_MAX = 4096,
+	CALLS_FREE = 64, /* not charged to their user within a turn */
 };
 
 /* ---- posts, calls, replies --------------------------------------------- */
@@ -322,6 +323,17 @@ has_call_room(const struct conn *c)
 		       (int64_t)c->session->n_calls - c->peer.charged_calls, 1);
 }
 
+/* Its user is charged for it: at the end of the turn, by when most have been
+ * answered, and before that if they are many. */
+static inline void
+calls_grew(struct conn *c)
+{
+	if (c->session->n_calls < c->peer.charged_calls + CALLS_FREE)
+		loop_defer(c->loop, &c->flush);
+	else
+		conn_charge(c);
+}
+
 /* A plain call likewise; for what waits for room there is no short way. */
 static inline bool
 on_plain_call(struct conn *c, const struct envelope *e, uint64_t to)
@@ -360,6 +372,7 @@ on_plain_call(struct conn *c, const struct envelope *e, uint64_t to)
 	m->flags |= MSG_CHARGED;
 	m->id = sched_id(s);
 	sched_put(s, t, m);
+	calls_grew(c);
 	return true;
 }
 
@@ -479,8 +492,10 @@ on_call(struct conn *c, const struct envelope *e)
 		return;
 	}
 	r = session_call(c->session, m, e->call, e->timeout_ms, NULL);
-	if (!r)
+	if (!r) {
+		calls_grew(c);
 		return;
+	}
 	sched_explain(&c->loop->sched, r, to, text, sizeof(text));
 	call_failed(c, e, sched_status(r), text);
 	msg_free(&c->loop->sched.pool, m);

@@ -19,6 +19,7 @@ return {
     tick = function() end,
     hold = function(data) eventd.sleep(tonumber(data)) end,
     silent = function() eventd.sleep(3600) end,
+    later = function() eventd.defer() end,
     hello = function(data) eventd.reply(data) end,
 }
 """
@@ -153,6 +154,26 @@ class Limits(ctl.TestCase):
         for c in self.daemon.clients:
             c.close()
         self.back_to_zero(ALICE, BOB)
+
+    # B1, B11: also what has had no answer at all yet
+    @ROOT
+    def test_calls_count_together_however_many_connections_make_them(self):
+        self.limits("Calls=100")
+        self.start()
+        clients = [self.daemon.client_as(ALICE) for _ in range(5)]
+        for client in clients[:4]:
+            for _ in range(20):
+                client.call_soon("sink", "later")
+        wait_for(lambda: self.used(ALICE).get("Calls") == 80, "80 calls")
+        for _ in range(40):
+            clients[4].call_soon("sink", "later")
+        clients[4].until(lambda: len(clients[4].replies) == 20)
+        self.assertEqual({status for status, _ in
+                          clients[4].replies.values()}, {LIMIT})
+        self.assertEqual(self.used(ALICE)["Calls"], 100)
+        for client in clients:
+            client.close()
+        self.back_to_zero(ALICE)
 
     # what each row of [Limits] is to have: its value and where it comes from,
     # how much is used, a warning before it acts, and an error with all of that
