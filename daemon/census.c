@@ -1,7 +1,9 @@
 #include "census.h"
 
+#include <inttypes.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "kernel/history.h"
 #include "kernel/journal.h"
 
@@ -94,6 +96,34 @@ census_take(struct census *census,
 	round_start(&census->round, census_count, census_on_counted);
 }
 
+/* What waits there and is in no store. */
+static uint32_t
+count_volatile(const struct session *s)
+{
+	uint32_t n = s->box.n;
+
+	if (!session_journal(s))
+		return n;
+	if (!journal_is_partial(s))
+		return 0;
+	for (const struct msg *m = s->box.admitted.head; m; m = msg_next(m))
+		n -= journal_has(m);
+	return n;
+}
+
+static void
+say_lost(const struct session *s)
+{
+	uint32_t n = count_volatile(s);
+
+	if (n)
+		log_warn("mailbox.lost",
+			"session=\"%s\" events=%" PRIu32
+			" reason=\"they wait in memory, and eventd ends\""
+			" hint=\"Durable=yes in [Mailbox] keeps them\"",
+			session_name(s), n);
+}
+
 void
 sessions_stop(struct round *round, struct loop *l)
 {
@@ -101,7 +131,9 @@ sessions_stop(struct round *round, struct loop *l)
 	uint32_t slot = 0;
 
 	(void)round;
-	while ((s = census_next(l, &slot)))
+	while ((s = census_next(l, &slot))) {
+		say_lost(s);
 		session_stop(s);
+	}
 	history_flush(&l->sched);
 }

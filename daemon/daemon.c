@@ -537,6 +537,22 @@ loop_arrive(struct round *round, struct loop *l)
 			-r);
 }
 
+static void
+mask_hangups(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(how, &set, NULL);
+}
+
+void
+daemon_hold_hangups(void)
+{
+	mask_hangups(SIG_BLOCK);
+}
+
 static int
 handles_init(struct daemon *d)
 {
@@ -553,6 +569,7 @@ handles_init(struct daemon *d)
 		uv_signal_start(&d->on_int, daemon_on_signal, SIGINT) ||
 		uv_signal_start(&d->on_hup, daemon_on_hangup, SIGHUP))
 		return err_raise(-ENOMEM);
+	mask_hangups(SIG_UNBLOCK);
 	return 0;
 }
 

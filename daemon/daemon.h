@@ -14,6 +14,10 @@ enum {
 	DAEMON_EXIT_CONFIG = 78,
 };
 
+/* From now on a SIGHUP waits until daemon_run() can take it: it is a reload,
+ * however early it comes, and never the end. */
+void daemon_hold_hangups(void);
+
 /**
  * daemon_run() - be the daemon until a signal ends it
  * @source: as given on the command line; kept for reloads

@@ -242,6 +242,7 @@ main(int argc, char **argv)
 		return r;
 	if (faults_read())
 		return DAEMON_EXIT_USAGE;
+	daemon_hold_hangups();
 	if (config_load(&a.source, &config, &errors))
 		return refuse(&errors);
 	if (a.check)

@@ -261,6 +261,30 @@ class Stop(harness.TestCase):
         client.drain()
         self.assertEqual(client.replies[number][0], 20)  # DIED
 
+    # B44: whoever thought that it was kept reads which mailbox it was not in
+    def test_the_log_names_what_ends_with_the_daemon(self):
+        self.daemon.write("eventd.conf", "[Daemon]\nSocket="
+                          f"{self.daemon.socket}\n[Store]\nPath="
+                          f"{self.daemon.root}/store\n")
+        self.daemon.session("waits", "Kind=client")
+        self.daemon.session("mixed", "Kind=client")
+        self.daemon.session("kept", "Kind=client", mailbox=["Durable=yes"])
+        self.daemon.session("empty", "Kind=client")
+        self.daemon.start()
+        client = self.daemon.client()
+        for alias in ("waits", "kept", "mixed"):
+            for _ in range(3):
+                self.assertEqual(client.post(alias, "tick"), 0)
+        for _ in range(2):
+            self.assertEqual(client.post("mixed", "tick", level=1), 0)
+        self.assertEqual(self.daemon.stop(), 0)
+        lost = [line for line in self.daemon.text().split("\n")
+                if "mailbox.lost" in line]
+        self.assertEqual(len(lost), 2, lost)
+        for alias in ("waits", "mixed"):
+            self.assertTrue(any(f'session="{alias}" events=3' in line
+                                for line in lost), lost)
+
     def test_a_second_signal_does_not_wait(self):
         self.daemon.configure("StopTimeout=1h")
         self.daemon.session(

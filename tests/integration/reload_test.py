@@ -221,5 +221,18 @@ class Reload(harness.TestCase):
         self.assertEqual(self.daemon.wait(), 0)
 
 
+class EarlyHangup(harness.TestCase):
+    # B61, B63: as a reload it is not lost, and it does not end the daemon,
+    # which a service manager would take for a clean exit
+    def test_a_hangup_at_the_start_is_a_reload(self):
+        self.daemon.session("a", script=COUNTER % "old")
+        self.daemon.start(
+            wait=False, preexec_fn=lambda: signal.pthread_sigmask(
+                signal.SIG_BLOCK, [signal.SIGHUP]))
+        self.daemon.process.send_signal(signal.SIGHUP)
+        self.daemon.told("READY=1", 2)
+        self.daemon.logged("reload.done")
+
+
 if __name__ == "__main__":
     harness.main()
