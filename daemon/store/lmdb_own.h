@@ -63,6 +63,7 @@ struct lmdb {
 	struct lmdb_stats stats;
 	struct checkpoint checkpoint;
 	struct reader reader;
+	bool removed; /* it was told that the files are deleted */
 };
 
 static inline struct lmdb *

@@ -2,6 +2,7 @@
  * to LMDB. The store's thread. */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/log.h"
@@ -169,15 +170,42 @@ put_together(struct lmdb *l, struct group *g, uint8_t **end)
 	return 0;
 }
 
+/* Somebody has deleted a file of ours: what is written now would be synced, and
+ * be gone with the daemon. What it has can still be read. */
+static int
+look_whether_removed(struct lmdb *l)
+{
+	int fds[] = {l->file.data_fd, wal_fd(&l->wal)};
+	struct stat st;
+
+	for (unsigned i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+		if (fstat(fds[i], &st) < 0 || st.st_nlink)
+			continue;
+		if (!l->removed)
+			log_err("store.removed",
+				"path=\"%s\" reason=\"its files were deleted; "
+				"it takes nothing more\" hint=\"eventctl store "
+				"backup saves what it holds; put that in "
+				"place, as data.mdb, and restart\"",
+				l->path);
+		l->removed = true;
+		return -ENOENT;
+	}
+	return 0;
+}
+
 /* It is safe as soon as the log is. */
 static int
 append(struct lmdb *l, struct group *g, uint8_t *end)
 {
 	int r = wal_append(&l->wal, g->bytes, end, g->n, g->freeing_only);
 
-	if (r || l->store.interval_ms)
+	if (r)
 		return r;
-	r = wal_sync(&l->wal);
+	if (!l->store.interval_ms)
+		r = wal_sync(&l->wal);
+	if (!r)
+		r = look_whether_removed(l);
 	if (r)
 		wal_undo(&l->wal);
 	return r;
@@ -250,7 +278,7 @@ write_past(struct lmdb *l, const struct store_job *job)
 	if (!r)
 		r = lmdb_apply(&l->file, &rows, &applied);
 	rows_clear(&rows);
-	return r;
+	return r ? r : look_whether_removed(l);
 }
 
 /* ---- a round ------------------------------------------------------------- */

@@ -304,6 +304,12 @@ wal_sync(struct wal *l)
 
 /* ---- room ---------------------------------------------------------------- */
 
+int
+wal_fd(const struct wal *l)
+{
+	return l->files[l->now].fd;
+}
+
 uint64_t
 wal_left(const struct wal *l)
 {

@@ -95,7 +95,8 @@ int wal_sync(struct wal *l);
 /* Index the rows of @group in @rows. 0 or negative errno. */
 int wal_index(struct rows *rows, const void *group);
 
-/* Bytes that the file which is written has left. */
+int wal_fd(const struct wal *l); /* of the file which is written */
+/* Bytes that it has left. */
 uint64_t wal_left(const struct wal *l);
 /* ... and whether the file grows by @size more. */
 bool wal_must_grow(const struct wal *l, uint64_t size);

@@ -222,7 +222,7 @@ class Reload(harness.TestCase):
 
 
 class EarlyHangup(harness.TestCase):
-    # B61, B63: as a reload it is not lost, and it does not end the daemon,
+    # B61: as a reload it is not lost, and it does not end the daemon,
     # which a service manager would take for a clean exit
     def test_a_hangup_at_the_start_is_a_reload(self):
         self.daemon.session("a", script=COUNTER % "old")

@@ -4,6 +4,7 @@ back, and read what is left of one that is damaged."""
 
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
@@ -109,6 +110,26 @@ class Store(ctl.TestCase):
     def corrupt(self):
         [name] = [n for n in os.listdir(self.store) if "corrupt" in n]
         return os.path.join(self.store, name)
+
+    # B44: what is synced to a deleted file is gone with the daemon
+    def test_deleted_files_take_nothing_more_and_can_be_saved(self):
+        self.go()
+        self.post("jobs", 100)
+        kept = self.events("jobs")
+        shutil.rmtree(self.store)
+        said = self.daemon.eventctl("post", "jobs", "late")
+        self.assertEqual(said.returncode, 74)
+        self.assertIn(b"cannot take an event for 'jobs'", said.stderr)
+        self.daemon.logged("store.removed")
+        self.assertEqual(self.object("store", "stats")["state"], "degraded")
+        self.assertEqual(self.events("jobs"), kept)
+        self.ctl("store", "backup", self.other)
+        self.end()
+        os.makedirs(self.store, exist_ok=True)
+        shutil.copy(self.other, self.data)
+        self.go()
+        self.assertEqual(self.events("jobs"), kept)
+        self.assert_works()
 
     def test_what_is_left_of_a_damaged_store(self):
         self.go()
