@@ -148,6 +148,9 @@ daemon_on_reloaded(void *arg, bool preview, int status)
 	struct daemon *d = arg;
 
 	watch_limit(d);
+	for (unsigned i = 0; i < d->n_listeners && !preview; i++)
+		listener_renew(&d->listeners[i],
+			(mode_t)d->reloader.config->socket_mode);
 	if (!preview)
 		notify_ready(status ? "the new configuration is refused, the "
 				      "old one stays"

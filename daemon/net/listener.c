@@ -241,11 +241,24 @@ listener_on_io(struct io_watch *w, uint32_t events)
 
 /* ---- life -------------------------------------------------------------- */
 
+/* The file at its path is ours. */
+static void
+note_path(struct listener *l, const char *path)
+{
+	struct stat st;
+
+	l->own = path && strlen(path) < sizeof(l->path) && !lstat(path, &st);
+	if (!l->own)
+		return;
+	memmove(l->path, path, strlen(path) + 1);
+	l->dev = st.st_dev;
+	l->ino = st.st_ino;
+}
+
 int
 listener_start(struct listener *l, struct loop *loops, unsigned n_loops,
 	struct server *server, int fd, const char *path)
 {
-	struct stat st;
 	int r;
 
 	memset(l, 0, sizeof(*l));
@@ -254,12 +267,7 @@ listener_start(struct listener *l, struct loop *loops, unsigned n_loops,
 	l->server = server;
 	l->fd = fd;
 	l->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (path && strlen(path) < sizeof(l->path) && !lstat(path, &st)) {
-		memcpy(l->path, path, strlen(path) + 1);
-		l->own = true;
-		l->dev = st.st_dev;
-		l->ino = st.st_ino;
-	}
+	note_path(l, path);
 	if (fcntl(fd, F_SETFL, O_NONBLOCK) || fcntl(fd, F_SETFD, FD_CLOEXEC))
 		return err_raise(-errno);
 	uv_timer_init(&loops[0].uv, &l->pause);
@@ -268,6 +276,33 @@ listener_start(struct listener *l, struct loop *loops, unsigned n_loops,
 	l->watch.run = listener_on_io;
 	r = io_want(&loops[0].io, &l->watch, EPOLLIN);
 	return err_pass(r);
+}
+
+void
+listener_renew(struct listener *l, mode_t mode)
+{
+	struct stat st;
+	int r, fd;
+
+	if (!l->own || l->closing || !lstat(l->path, &st) || errno != ENOENT)
+		return;
+	r = listener_open(l->path, mode, &fd);
+	if (r) {
+		log_err("listener.lost",
+			"path=\"%s\" status=%d reason=\"somebody removed it, and "
+			"it cannot be made again\"",
+			l->path, r);
+		return;
+	}
+	log_warn("listener.renewed",
+		"path=\"%s\" reason=\"somebody had removed it\"", l->path);
+	io_want(&l->loops[0].io, &l->watch, 0);
+	close(l->fd);
+	l->fd = l->watch.fd = fd;
+	note_path(l, l->path);
+	if (io_want(&l->loops[0].io, &l->watch, EPOLLIN))
+		uv_timer_start(
+			&l->pause, listener_on_pause, LISTENER_PAUSE_MS, 0);
 }
 
 static void

@@ -38,6 +38,8 @@ int listener_open(const char *path, mode_t mode, int *fd);
  * NULL; NULL for sockets passed by a supervisor. */
 int listener_start(struct listener *l, struct loop *loops, unsigned n_loops,
 	struct server *server, int fd, const char *path);
+/* If somebody has removed the file that we made, make it again with @mode. */
+void listener_renew(struct listener *l, mode_t mode);
 /* Stop accepting; connections stay. listener_is_closed() after its handles
  * have closed. */
 void listener_close(struct listener *l);

@@ -37,6 +37,33 @@ class Own(harness.TestCase):
         self.daemon.start()
         self.daemon.client().close()
 
+    def test_one_that_was_removed_is_made_again_by_a_reload(self):  # B65
+        self.daemon.configure("SocketMode=0600")
+        self.daemon.start()
+        old = self.daemon.client()
+        for _ in range(2):
+            os.unlink(self.daemon.socket)
+            self.daemon.hangup()
+            mode = os.stat(self.daemon.socket).st_mode
+            self.assertEqual(stat.S_IMODE(mode), 0o600)
+            self.daemon.client().request("ping")
+        old.request("ping")
+        self.daemon.logged("listener.renewed")
+        self.daemon.hangup()  # what is there stays
+        self.assertEqual(self.daemon.text().count("listener.renewed"), 2)
+        self.assertEqual(self.daemon.stop(), 0)
+        self.assertFalse(os.path.exists(self.daemon.socket))
+
+    def test_a_removed_one_is_not_taken_from_others(self):  # B65
+        self.daemon.start()
+        os.unlink(self.daemon.socket)
+        with open(self.daemon.socket, "w", encoding="utf-8") as file:
+            file.write("mine")
+        self.daemon.hangup()
+        self.assertEqual(self.daemon.stop(), 0)
+        with open(self.daemon.socket, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "mine")
+
     def test_a_live_one_is_left_alone(self):
         self.daemon.start()
         self.daemon.hear()

@@ -283,6 +283,7 @@ test_failing_start_recovers() {
 	echo 'Nonsense' >"$conf/eventd.conf"
 	check_not "a wrong configuration refuses to start" \
 		systemctl restart eventd.service
+	# B64: more starts in little time than any limit bears
 	for _ in $(seq 30); do
 		timeout 0.1 eventctl post greeter hello x >/dev/null 2>&1
 	done
