@@ -222,19 +222,18 @@ output_reserve(struct run *run)
 	return true;
 }
 
-/* What the pipe holds now. What is over the limit is read and dropped, so that
- * the command does not wait for us. */
+/* What the pipe holds now. At the limit it is closed: a command that prints for
+ * ever ends by that, and none waits for us. */
 static void
 output_read(struct run *run)
 {
 	uint64_t limit = ctl_max_payload(run->bind->ctl);
 	struct outcome *o = run->outcome;
-	char dropped[4096];
 	ssize_t n;
 
 	while (run->out_read >= 0) {
 		o->cut = o->cut || o->size > limit || !output_reserve(run);
-		n = o->cut ? read(run->out_read, dropped, sizeof(dropped))
+		n = o->cut ? 0
 			   : read(run->out_read, o->output + o->size,
 				     OUTPUT_STEP);
 		if (n < 0 && errno == EINTR)
@@ -243,7 +242,7 @@ output_read(struct run *run)
 			return;
 		if (n <= 0)
 			close_fd(&run->out_read);
-		else if (!o->cut)
+		else
 			o->size += (size_t)n;
 	}
 }
@@ -340,14 +339,14 @@ outcome_text(const struct outcome *outcome, char *text, size_t size)
 {
 	int status = outcome->wait_status;
 
-	if (WIFSIGNALED(status))
+	if (outcome->cut)
+		snprintf(text, size, "printed more than a payload may hold");
+	else if (WIFSIGNALED(status))
 		snprintf(text, size, "was killed by signal %d (%s)",
 			WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else if (WEXITSTATUS(status) != 0)
 		snprintf(text, size, "ended with status %d",
 			WEXITSTATUS(status));
-	else if (outcome->cut)
-		snprintf(text, size, "printed more than a payload may hold");
 	else
 		return NULL;
 	return text;

@@ -211,6 +211,22 @@ class Exec(ctl.TestCase):
         self.exec("yes | head -c 100000000")
         self.ctl("call", "sink", "e", code=1)
 
+    # B25: no output is too much, no input too little read
+    def test_a_command_that_prints_for_ever_ends(self):
+        self.exec("yes")
+        self.ctl("call", "sink", "e", code=1)
+        self.told("the command printed more than a payload may hold")
+
+    def test_a_command_prints_before_it_reads(self):  # B25
+        self.exec("head -c 1000000 /dev/zero; wc -c")
+        text = self.ctl("call", "sink", "e", "-", input=b"x" * 1000000)
+        self.assertEqual(text[-8:], b"1000000\n")
+
+    def test_a_command_never_reads(self):  # B25
+        self.exec("echo done")
+        self.assertEqual(
+            self.ctl("call", "sink", "e", "-", input=b"x" * 1000000), b"done\n")
+
     def test_json_tells_how_it_ended(self):
         process = self.exec("cat; exit $EVENTD_EVENT", "-n", "2", "--json")
         self.ctl("post", "sink", "0", "x")
