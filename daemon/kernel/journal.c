@@ -650,7 +650,7 @@ journal_leased(struct msg *m)
 }
 
 void
-journal_rests(struct sched *s, struct msg *m, uint64_t due_ns)
+journal_rests(struct msg *m, uint64_t due_ns)
 {
 	struct msg_extra *extra = msg_extra(m);
 	struct batch *b = extra ? extra->batch : NULL;
@@ -663,6 +663,6 @@ journal_rests(struct sched *s, struct msg *m, uint64_t due_ns)
 				   : calloc(JOURNAL_BATCH, sizeof(*b->rests));
 	if (!b->rests)
 		return; /* it comes early if the daemon ends meanwhile */
-	b->rests[extra->place] = sched_wall_ns(s) + due_ns - s->now_ns;
+	b->rests[extra->place] = due_ns;
 	batch_touch(b);
 }

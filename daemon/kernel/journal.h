@@ -70,7 +70,7 @@ void journal_ended(struct sched *s, struct msg *m, int status);
 void journal_leased(struct msg *m);
 /* @m has been given back, and is not to be tried before @due_ns, monotonic:
  * nor in the next run. */
-void journal_rests(struct sched *s, struct msg *m, uint64_t due_ns);
+void journal_rests(struct msg *m, uint64_t due_ns);
 /* @m, with an extra, is let go without an end: it stays in the store. False:
  * it is in no journal. */
 bool journal_keep(struct sched *s, struct session *t, struct msg *m);

@@ -31,7 +31,7 @@ struct batch {
 	uint8_t *bytes;                 /* the record, until it is safe */
 	struct msg_queue msgs;          /* likewise its events, if in_memory */
 	uint8_t *tries;  /* n: how often each was handed out; or NULL */
-	uint64_t *rests; /* n: until when it rests, wall clock; or NULL */
+	uint64_t *rests; /* n: until when it rests; 0: not; or NULL */
 	uint64_t ended[BATCH_WORDS];
 };
 
@@ -133,7 +133,13 @@ struct batch_marks {
 	uint32_t reserved;
 	uint64_t ended[BATCH_WORDS];
 };
-enum { BATCH_VERSION = 1, MARKS_TRIES = 1, MARKS_RESTS = 2 };
+enum { BATCH_VERSION = 1, MARKS_TRIES = 1, MARKS_RESTS = 2, MARKS_CLOCKS = 4 };
+/* Behind all: when rests, which are by the wall clock there, were written; in
+ * another run that clock may have been set. */
+struct marks_clocks {
+	uint8_t boot[16]; /* store.boot, of which now_ns is */
+	uint64_t now_ns, wall_ns;
+};
 
 void batch_key(uint8_t out[BATCH_KEY], const struct journal *j, unsigned lane,
 	uint64_t no);

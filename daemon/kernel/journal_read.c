@@ -81,16 +81,16 @@ restore_rest(struct batch *b, struct msg *m, unsigned place)
 {
 	struct journal *j = b->journal;
 	struct session *t = j->session;
-	uint64_t wall = sched_wall_ns(j->sched);
 
-	if (!b->rests || b->rests[place] <= wall || !t->ops->rest || !t->begun)
+	if (!b->rests || b->rests[place] <= j->sched->now_ns || !t->ops->rest ||
+		!t->begun)
 		return false;
 	if (m->attempt)
 		m->attempt--; /* it counts when it is back */
 	j->sched->queued--;
 	t->leased++;
 	j->sched->counters.leased++;
-	t->ops->rest(t, m, j->sched->now_ns + b->rests[place] - wall);
+	t->ops->rest(t, m, b->rests[place]);
 	return true;
 }
 
@@ -104,6 +104,8 @@ restore(struct batch *b, struct msg *m, const struct record *r, unsigned place)
 	uint64_t wall = sched_wall_ns(s);
 
 	m->to = atomic_load(&t->id);
+	if (wall < r->time_ns) /* the clock was ahead then */
+		wall = r->time_ns;
 	if (r->expires_ns)
 		extra->expires_ns = r->expires_ns > wall
 					    ? s->now_ns + r->expires_ns - wall
@@ -163,9 +165,32 @@ column(const struct batch *b, const struct store_row *row, size_t *at,
 	return copy;
 }
 
+/* What is left of them: by elapsed time, or, after another start of the
+ * machine, by the wall clock. */
+static void
+take_rests(struct batch *b, const struct marks_clocks *was)
+{
+	struct sched *s = b->journal->sched;
+	uint64_t wall = sched_wall_ns(s), gone;
+
+	if (!memcmp(was->boot, b->journal->store->boot, sizeof(was->boot)))
+		gone = s->now_ns > was->now_ns ? s->now_ns - was->now_ns : 0;
+	else
+		gone = wall > was->wall_ns ? wall - was->wall_ns : 0;
+	for (unsigned i = 0; i < b->n; i++) {
+		uint64_t due = b->rests[i];
+		uint64_t left = due > was->wall_ns ? due - was->wall_ns : 0;
+
+		b->rests[i] = left > gone ? s->now_ns + (left - gone) : 0;
+	}
+}
+
 void
 batch_take_marks(struct batch *b, const struct store_row *row)
 {
+	struct sched *s = b->journal->sched;
+	struct marks_clocks clocks = {
+		.now_ns = s->now_ns, .wall_ns = sched_wall_ns(s)};
 	struct batch_marks marks;
 	size_t at = sizeof(marks);
 
@@ -178,6 +203,11 @@ batch_take_marks(struct batch *b, const struct store_row *row)
 		b->tries = column(b, row, &at, sizeof(*b->tries));
 	if (marks.has & MARKS_RESTS)
 		b->rests = column(b, row, &at, sizeof(*b->rests));
+	if (!b->rests)
+		return;
+	if (marks.has & MARKS_CLOCKS && row->also_size >= at + sizeof(clocks))
+		memcpy(&clocks, row->also + at, sizeof(clocks));
+	take_rests(b, &clocks);
 }
 
 static void

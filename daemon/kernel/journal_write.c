@@ -37,7 +37,9 @@ static size_t
 marks_size(const struct batch *b)
 {
 	return sizeof(struct batch_marks) + (b->tries ? b->n : 0u) +
-	       (b->rests ? b->n * sizeof(*b->rests) : 0u);
+	       (b->rests ? b->n * sizeof(*b->rests) +
+				       sizeof(struct marks_clocks)
+			 : 0u);
 }
 
 static bool
@@ -156,22 +158,40 @@ add_record(struct write_job *w, struct batch *b)
 	b->journal->box->size += b->charge;
 }
 
+static uint8_t *
+put_rests(uint8_t *out, const struct batch *b)
+{
+	struct sched *s = b->journal->sched;
+	struct marks_clocks clocks = {
+		.now_ns = s->now_ns, .wall_ns = sched_wall_ns(s)};
+
+	for (unsigned i = 0; i < b->n; i++, out += sizeof(*b->rests)) {
+		uint64_t due = 0;
+
+		if (b->rests[i] > clocks.now_ns)
+			due = clocks.wall_ns + b->rests[i] - clocks.now_ns;
+		memcpy(out, &due, sizeof(due));
+	}
+	memcpy(clocks.boot, b->journal->store->boot, sizeof(clocks.boot));
+	memcpy(out, &clocks, sizeof(clocks));
+	return out + sizeof(clocks);
+}
+
 static const uint8_t *
 put_marks(struct write_job *w, const struct batch *b)
 {
 	struct batch_marks marks = {.n = b->n,
 		.has = (b->tries ? MARKS_TRIES : 0) |
-		       (b->rests ? MARKS_RESTS : 0)};
-	uint8_t *out = w->bytes;
+		       (b->rests ? MARKS_RESTS | MARKS_CLOCKS : 0)};
+	uint8_t *out = w->bytes, *end = out + sizeof(marks);
 
 	memcpy(marks.ended, b->ended, sizeof(marks.ended));
 	memcpy(out, &marks, sizeof(marks));
 	if (b->tries)
-		memcpy(out + sizeof(marks), b->tries, b->n);
+		end = (uint8_t *)memcpy(end, b->tries, b->n) + b->n;
 	if (b->rests)
-		memcpy(out + sizeof(marks) + (b->tries ? b->n : 0u), b->rests,
-			b->n * sizeof(*b->rests));
-	w->bytes += marks_size(b);
+		end = put_rests(end, b);
+	w->bytes = end;
 	return out;
 }
 

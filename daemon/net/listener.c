@@ -289,8 +289,8 @@ listener_renew(struct listener *l, mode_t mode)
 	r = listener_open(l->path, mode, &fd);
 	if (r) {
 		log_err("listener.lost",
-			"path=\"%s\" status=%d reason=\"somebody removed it, and "
-			"it cannot be made again\"",
+			"path=\"%s\" status=%d reason=\"it was removed and "
+			"cannot be made again\"",
 			l->path, r);
 		return;
 	}

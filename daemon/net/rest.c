@@ -78,7 +78,7 @@ rest(struct mailslot *slot, struct msg *m, uint64_t due_ns)
 		due_ns - home_of(slot->session)->now_ns, "it rests");
 	*r = (struct resting){.next = *link, .msg = m, .due_ns = due_ns};
 	*link = r;
-	journal_rests(home_of(slot->session), m, due_ns);
+	journal_rests(m, due_ns);
 	mailslot_wake_at(slot, slot->resting->due_ns);
 }
 
