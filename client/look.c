@@ -416,6 +416,12 @@ evd_session_mode(const struct evd_session *s)
 	return session_pb(s)->mode;
 }
 
+const char *
+evd_session_binds(const struct evd_session *s)
+{
+	return session_pb(s)->binds;
+}
+
 uint32_t
 evd_session_consumers(const struct evd_session *s)
 {

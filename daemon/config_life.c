@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "config.h"
 #include "config_session.h"
+#include "kernel/crowd.h"
 #include "kernel/spec.h"
 #include "proto/envelope.h"
 
@@ -22,6 +23,12 @@ spec_of(struct config_file *f)
 	const struct config_session *s = f->target;
 
 	return s->spec;
+}
+
+static bool
+kind_is(const struct session_spec *spec, const char *kind)
+{
+	return spec->kind && strcmp(spec->kind, kind) == 0;
 }
 
 /* ---- keys ---------------------------------------------------------------- */
@@ -87,6 +94,102 @@ config_set_after(
 	free(copy);
 }
 
+/* "jobs:shared:4"; false: it is no such word. */
+static bool
+take_bind(char *word, struct spec_bind *out)
+{
+	char *mode = strchr(word, ':'), *window = NULL, *end;
+	unsigned long n = 0;
+
+	if (!mode)
+		return false;
+	*mode++ = '\0';
+	window = strchr(mode, ':');
+	if (window) {
+		*window++ = '\0';
+		n = strtoul(window, &end, 10);
+		if (*end || window[0] < '0' || window[0] > '9' || !n ||
+			n > CROWD_WINDOW_MAX || strcmp(mode, "shared") != 0)
+			return false;
+	}
+	*out = (struct spec_bind){.alias = word,
+		.mode = strcmp(mode, "fanout") ? BIND_SHARED : BIND_FANOUT,
+		.window = (uint32_t)n};
+	return (out->mode == BIND_FANOUT || !strcmp(mode, "shared")) &&
+	       name_is_valid(word, strlen(word), ENVELOPE_ALIAS_MAX);
+}
+
+static bool
+is_bound(const struct session_spec *spec, const char *alias)
+{
+	for (size_t i = 0; i < spec->n_binds; i++)
+		if (!strcmp(spec->binds[i].alias, alias))
+			return true;
+	return false;
+}
+
+/* 0 or -ENOMEM. */
+static int
+add_bind(struct config_file *f, char *word)
+{
+	struct session_spec *spec = spec_of(f);
+	struct spec_bind bind;
+
+	if (!take_bind(word, &bind))
+		config_file_error(f, f->at,
+			"Bind= takes words like jobs:shared, jobs:shared:4 and "
+			"news:fanout: an alias, a mode and, of shared, how "
+			"many events at once, 1 to %d",
+			CROWD_WINDOW_MAX);
+	else if (is_bound(spec, bind.alias))
+		config_file_error(
+			f, f->at, "Bind= has the alias '%s' twice", bind.alias);
+	else if (spec->n_binds == SPEC_BINDS_MAX)
+		config_file_error(f, f->at, "Bind= takes at most %d aliases",
+			SPEC_BINDS_MAX);
+	else
+		return spec_add_bind(spec, bind.alias, bind.mode, bind.window);
+	return 0;
+}
+
+void
+config_set_bind(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	struct config_place start = f->at;
+	char *copy = strdup(value), *rest = copy, *word;
+	bool bad = !copy;
+
+	(void)key;
+	while (!bad && (word = strsep(&rest, " \t"))) {
+		f->at.column = start.column + (unsigned)(word - copy);
+		if (*word)
+			bad = add_bind(f, word) != 0;
+	}
+	f->at = start;
+	if (bad)
+		config_file_error(f, f->at, "out of memory");
+	free(copy);
+}
+
+void
+config_check_bind(struct config_file *f, struct config_place at)
+{
+	const struct session_spec *spec = spec_of(f);
+
+	if (at.line && (kind_is(spec, "client") || kind_is(spec, "group")))
+		config_file_error(f, at,
+			"Bind= is for sessions that handle events themselves; "
+			"it has no meaning with Kind=%s: remove it",
+			spec->kind);
+	for (size_t i = 0; at.line && i < spec->n_aliases; i++)
+		if (is_bound(spec, spec->aliases[i]))
+			config_file_error(f, at,
+				"the session has the alias '%s' alone, and "
+				"cannot bind it beside others as well",
+				spec->aliases[i]);
+}
+
 void
 config_set_order(
 	struct config_file *f, const struct config_key *key, const char *value)
@@ -105,12 +208,6 @@ config_set_order(
 			value);
 	else
 		spec_of(f)->order = (int32_t)order;
-}
-
-static bool
-kind_is(const struct session_spec *spec, const char *kind)
-{
-	return spec->kind && strcmp(spec->kind, kind) == 0;
 }
 
 /* A group is called by its file's name if it is not given another, and is
@@ -195,6 +292,11 @@ config_life_digest(uint64_t digest, const struct session_spec *spec)
 	digest = config_digest_number(digest, spec->mode);
 	for (size_t i = 0; i < spec->n_after; i++)
 		digest = config_digest_string(digest, spec->after[i]);
+	for (size_t i = 0; i < spec->n_binds; i++) {
+		digest = config_digest_string(digest, spec->binds[i].alias);
+		digest = config_digest_number(digest, spec->binds[i].mode);
+		digest = config_digest_number(digest, spec->binds[i].window);
+	}
 	digest = config_digest_number(digest, spec->lease_ms);
 	digest = config_digest_number(digest, spec->retry_ms);
 	digest = config_digest_string(digest, spec->group);

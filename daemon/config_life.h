@@ -12,6 +12,9 @@ void config_set_group(
 /* After=a b c: files or aliases */
 void config_set_after(
 	struct config_file *f, const struct config_key *key, const char *value);
+/* Bind=jobs:shared:4 news:fanout */
+void config_set_bind(
+	struct config_file *f, const struct config_key *key, const char *value);
 /* Order=-5: a whole number */
 void config_set_order(
 	struct config_file *f, const struct config_key *key, const char *value);
@@ -21,6 +24,8 @@ void config_check_life(
 	struct config_file *f, const struct config_place places[3]);
 /* Mode= stands at @at, if anywhere. */
 void config_check_mode(struct config_file *f, struct config_place at);
+/* Bind= stands at @at, if anywhere. */
+void config_check_bind(struct config_file *f, struct config_place at);
 /* Digest of what these keys say, over @digest. */
 uint64_t config_life_digest(uint64_t digest, const struct session_spec *spec);
 /* Make the groups that sessions name and no file describes, and those above

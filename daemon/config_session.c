@@ -450,6 +450,7 @@ enum {
 	ROW_MODE,
 	ROW_ON_STALL,
 	ROW_STATE,
+	ROW_BIND,
 };
 
 static const struct config_key keys[] = {
@@ -478,6 +479,7 @@ static const struct config_key keys[] = {
 		FIELD(on_stall, 0, 0), .words = stall_words),
 	[ROW_STATE] = KEY("Mailbox", "DurableState", set_size,
 		FIELD(state_max, 1, 64 << 20)),
+	[ROW_BIND] = KEY("Session", "Bind", config_set_bind, .repeats = true),
 	KEY("Session", "Group", config_set_group, .width = 0),
 	KEY("Session", "Order", config_set_order, .width = 0),
 	KEY("Session", "After", config_set_after, .repeats = true),
@@ -638,6 +640,7 @@ check(struct config_file *f)
 	check_alias(f);
 	config_check_life(f, life);
 	config_check_mode(f, f->seen[ROW_MODE]);
+	config_check_bind(f, f->seen[ROW_BIND]);
 	mark_those_that_wait(f);
 	check_pauses(f);
 	check_state(f);

@@ -177,6 +177,10 @@ ordering_edges(struct session_spec *const *specs, size_t n,
 	for (size_t i = 0; i < n && !r; i++)
 		for (size_t k = 0; specs[i] && k < specs[i]->n_after && !r; k++)
 			r = add_after(&e, &p, (uint32_t)i, specs[i]->after[k]);
+	for (size_t i = 0; i < n && !r; i++) /* what it binds is to be there */
+		for (size_t k = 0; specs[i] && k < specs[i]->n_binds && !r; k++)
+			r = add_after(
+				&e, &p, (uint32_t)i, specs[i]->binds[k].alias);
 	if (!r)
 		r = add_groups(&e, specs, n);
 	free(p.v);

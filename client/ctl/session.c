@@ -49,6 +49,8 @@ write_peer(struct json *j, const struct evd_session *s)
 		json_string(j, "mode", evd_session_mode(s));
 		json_uint(j, "consumers", evd_session_consumers(s));
 	}
+	if (*evd_session_binds(s))
+		json_string(j, "binds", evd_session_binds(s));
 	if (!evd_session_pid(s))
 		return;
 	json_object(j, "peer");

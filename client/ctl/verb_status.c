@@ -192,6 +192,8 @@ print_origin(struct ctl *ctl, const struct evd_session *s)
 	if (*evd_session_mode(s) && strcmp(evd_session_mode(s), "exclusive"))
 		print_field(ctl, "Mode", "%s, bound by %" PRIu32,
 			evd_session_mode(s), evd_session_consumers(s));
+	if (*evd_session_binds(s))
+		print_field(ctl, "Binds", "%s", evd_session_binds(s));
 	if (*evd_session_origin(s))
 		print_field(ctl, "File", "%s", evd_session_origin(s));
 }

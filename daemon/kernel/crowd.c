@@ -20,6 +20,7 @@ struct crowd_tie {
 	uint64_t token;
 	uint64_t slot;        /* whose events they are; 0: not known yet */
 	struct msg *farewell; /* made beforehand: no failing */
+	uint32_t mode, window;
 	size_t size;
 	char alias[];
 };
@@ -288,6 +289,22 @@ ask_end(struct crowd_ask *ask, char *text, size_t size)
 	return status;
 }
 
+static bool
+is_of_file(const struct session *s, const char *alias)
+{
+	for (size_t i = 0; s->spec && i < s->spec->n_binds; i++)
+		if (!strcmp(s->spec->binds[i].alias, alias))
+			return true;
+	return false;
+}
+
+/* Its supervisor tries again. */
+static void
+join_failed(struct session *s, const char *alias, const char *text)
+{
+	session_fail(s, "Bind=%s in its file: %s", alias, text);
+}
+
 static void
 on_answer(struct sched *s, struct sched_task *task)
 {
@@ -300,7 +317,9 @@ on_answer(struct sched *s, struct sched_task *task)
 
 	memcpy(alias, ask->who.alias, sizeof(alias));
 	status = ask_end(ask, text, sizeof(text));
-	if (tell)
+	if (tell && status && is_of_file(t, alias))
+		join_failed(t, alias, text);
+	else if (tell)
 		crowd_tell(s, member, alias, status, text);
 }
 
@@ -351,6 +370,12 @@ on_ask(struct sched *s, struct sched_task *task)
 	sched_run_on(s, at, task);
 }
 
+static uint32_t
+window_of(const struct crowd_wish *wish)
+{
+	return wish->window ? wish->window : CROWD_WINDOW;
+}
+
 static struct crowd_ask *
 ask_new(struct session *s, const struct crowd_wish *wish, uint64_t token)
 {
@@ -372,7 +397,7 @@ ask_new(struct session *s, const struct crowd_wish *wish, uint64_t token)
 	ask->who.session = session_id(s);
 	ask->who.token = token;
 	ask->who.mode = wish->mode;
-	ask->who.window = wish->window ? wish->window : CROWD_WINDOW;
+	ask->who.window = window_of(wish);
 	ask->who.blocks = !s->spec || spec_says(s->spec, OVERFLOW_BLOCK);
 	snprintf(ask->who.name, sizeof(ask->who.name), "%s", session_name(s));
 	memcpy(ask->who.alias, wish->alias, wish->size);
@@ -429,9 +454,57 @@ crowd_join(struct session *s, const struct crowd_wish *wish, char *text,
 		return refuse(
 			EVD_STATUS_NO_MEMORY, "out of memory", text, size);
 	}
+	t->mode = wish->mode;
+	t->window = window_of(wish);
 	s->lent = true;
 	if (ask_here(ask->home, ask, &at))
 		return ask_end(ask, text, size);
 	sched_run_on(ask->home, at, &ask->task);
 	return CROWD_E_QUEUED;
+}
+
+/* ---- what its file says -------------------------------------------------- */
+
+void
+crowds_begin(struct session *s)
+{
+	uint64_t id = session_id(s);
+	char text[256];
+
+	for (size_t i = 0; i < s->spec->n_binds; i++) {
+		const struct spec_bind *b = &s->spec->binds[i];
+		int r = crowd_join(s,
+			&(struct crowd_wish){
+				b->alias, strlen(b->alias), b->mode, b->window},
+			text, sizeof(text));
+
+		if (r && r != CROWD_E_QUEUED) {
+			join_failed(s, b->alias, text);
+			return;
+		}
+		if (session_find(home_of(s)->kernel, id) != s)
+			return;
+	}
+}
+
+void
+crowds_text(const struct session *s, char *text, size_t size)
+{
+	size_t n = 0;
+
+	*text = '\0';
+	if (!s->ties)
+		return;
+	LIST_FOREACH (node, &s->ties->crowds) {
+		struct crowd_tie *t =
+			container_of(node, struct crowd_tie, link);
+
+		if (t->size + 32 > size - n)
+			return;
+		n += (size_t)snprintf(text + n, size - n, "%s%s:%s",
+			n ? " " : "", t->alias, bind_mode_words[t->mode]);
+		if (t->mode == BIND_SHARED)
+			n += (size_t)snprintf(
+				text + n, size - n, ":%" PRIu32, t->window);
+	}
 }

@@ -63,6 +63,9 @@ int crowd_join(struct session *s, const struct crowd_wish *wish, char *text,
 	size_t size);
 /* False: it has not joined that. */
 bool crowd_leave(struct session *s, const char *alias, size_t size);
+/* What it has joined or asked to, as Bind= has it: "jobs:shared:4 x:fanout". As
+ * much of it as @size has room for. */
+void crowds_text(const struct session *s, char *text, size_t size);
 
 /* ---- for the kernel's own files, and the other side ------------------- */
 
@@ -70,6 +73,8 @@ bool crowd_leave(struct session *s, const char *alias, size_t size);
  * why. */
 void crowd_tell(struct sched *s, uint64_t member, const char *alias, int status,
 	const char *text);
+/* Its state is there: it joins what Bind= of its file says, or fails. */
+void crowds_begin(struct session *s);
 /* Its state has gone: it leaves all of them. It has ties. */
 void crowds_end(struct session *s);
 /* What it was lent and has not begun with goes back. */

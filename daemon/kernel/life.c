@@ -396,6 +396,8 @@ session_started(struct session *s)
 		sched_enqueue(home_of(s), s);
 	if (s->spec && s->spec->idle_ms)
 		idle_begin(s);
+	if (s->spec && s->spec->n_binds)
+		crowds_begin(s); /* last: it may fail */
 }
 
 /* ---- the end --------------------------------------------------------- */

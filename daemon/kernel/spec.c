@@ -57,6 +57,9 @@ spec_free(struct session_spec *spec)
 		free(spec->schedules[i].event);
 		calendar_unref(spec->schedules[i].calendar);
 	}
+	for (size_t i = 0; i < spec->n_binds; i++)
+		free(spec->binds[i].alias);
+	free(spec->binds);
 	free(spec->schedules);
 	free(spec->aliases);
 	free(spec->params);
@@ -116,6 +119,24 @@ int
 spec_add_after(struct session_spec *spec, const char *name)
 {
 	return names_add(&spec->after, &spec->n_after, name);
+}
+
+int
+spec_add_bind(struct session_spec *spec, const char *alias, uint32_t mode,
+	uint32_t window)
+{
+	struct spec_bind *bigger =
+		reallocarray(spec->binds, spec->n_binds + 1, sizeof(*bigger));
+	char *copy = strdup(alias);
+
+	if (bigger)
+		spec->binds = bigger;
+	if (!bigger || !copy) {
+		free(copy);
+		return err_raise(-ENOMEM);
+	}
+	bigger[spec->n_binds++] = (struct spec_bind){copy, mode, window};
+	return 0;
 }
 
 int

@@ -34,6 +34,13 @@ struct overflow_rule {
 	enum overflow overflow;
 };
 
+/* An alias that it binds beside others, for as long as its state lasts. */
+struct spec_bind {
+	char *alias;
+	uint32_t mode;   /* BIND_SHARED or BIND_FANOUT */
+	uint32_t window; /* shared: events at once; 0: the default */
+};
+
 /* A level of a mailbox: a number of events, or a part of both bounds. */
 struct water_mark {
 	uint32_t events;  /* 0: by percent */
@@ -110,7 +117,9 @@ struct session_spec {
 	int32_t order; /* Order= within the group, then by name */
 	char **after;  /* After=: n_after files or aliases */
 	size_t n_after;
-	uint32_t mode; /* Mode=, enum bind_mode; of Kind=client */
+	uint32_t mode;           /* Mode=, enum bind_mode; of Kind=client */
+	struct spec_bind *binds; /* Bind=: n_binds of them */
+	size_t n_binds;
 	/* What a failure of this one does to its siblings; of a group: what
 	 * that of any member does. */
 	enum strategy strategy;
@@ -126,6 +135,7 @@ enum {
 	SPEC_MEMORY_MAX = 64 << 20,
 	SPEC_HANDLER_MS = 5000,
 	SPEC_RULES_MAX = 16,
+	SPEC_BINDS_MAX = 16,
 	SPEC_CONCURRENCY_MAX = 100000,
 	SPEC_STATE_MAX = 64 << 10,
 };
@@ -140,6 +150,8 @@ const char *spec_param(const struct session_spec *spec, const char *key);
 int spec_add_alias(struct session_spec *spec, const char *alias);
 /* The same of those it starts after. */
 int spec_add_after(struct session_spec *spec, const char *name);
+int spec_add_bind(struct session_spec *spec, const char *alias, uint32_t mode,
+	uint32_t window);
 /* It takes the reference to @calendar on success. */
 int spec_add_schedule(struct session_spec *spec, const char *event,
 	struct calendar *calendar);

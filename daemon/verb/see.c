@@ -9,6 +9,7 @@
 #include "exec/pool.h"
 #include "kernel/alias.h"
 #include "kernel/aside.h"
+#include "kernel/crowd.h"
 #include "kernel/kin.h"
 #include "kernel/state.h"
 #include "kernel/stuck.h"
@@ -152,6 +153,18 @@ put_ties(Eventd__V1__SessionInfo *info, const struct ties *ties)
 
 /* As in its file. */
 static char *
+binds_text(struct gather *g, const struct session *t)
+{
+	char text[4096];
+
+	if (!t->ties || !t->ties->n_crowds)
+		return gather_string(g, "");
+	crowds_text(t, text, sizeof(text));
+	return gather_string(g, text);
+}
+
+/* Likewise. */
+static char *
 overflow_text(struct gather *g, const struct session_spec *spec)
 {
 	char text[1024];
@@ -220,10 +233,12 @@ session_info(struct gather *g, struct sched *s, const struct session *t)
 	info->above = t->box_bits & BOX_ABOVE;
 	put_marks(info, t);
 	info->overflow = overflow_text(g, t->spec);
+	info->binds = binds_text(g, t);
 	info->control = (t->control.tail != NULL) + (t->notices.tail != NULL);
 	info->counters = counters_of(g, &counters);
-	if (!info->counters || !info->overflow || !put_aliases(g, info, t) ||
-		!put_run(g, info, s, t) || !put_health(g, info, t))
+	if (!info->counters || !info->overflow || !info->binds ||
+		!put_aliases(g, info, t) || !put_run(g, info, s, t) ||
+		!put_health(g, info, t))
 		return NULL;
 	info->counters->queued = t->box.n;
 	put_aside(info, t);

@@ -83,6 +83,9 @@ EVD_API const char *evd_session_overflow(const struct evd_session *s);
  * how many have. */
 EVD_API const char *evd_session_mode(const struct evd_session *s);
 EVD_API uint32_t evd_session_consumers(const struct evd_session *s);
+/* What it has bound itself beside others, or asked to, as Bind= of its file has
+ * it: "jobs:shared:4 news:fanout". */
+EVD_API const char *evd_session_binds(const struct evd_session *s);
 /* The high mark, in events and in bytes; 0: none. */
 EVD_API uint64_t evd_session_high_events(const struct evd_session *s);
 EVD_API uint64_t evd_session_high_bytes(const struct evd_session *s);

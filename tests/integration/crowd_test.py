@@ -317,6 +317,79 @@ class Crowd(ctl.TestCase):
             a for s in self.objects("list") for a in s.get("aliases", [])])
         self.ctl("status", "news", code=68)
 
+    # -- files
+
+    def of_file(self, name, *lines, mailbox=()):
+        self.daemon.session(name, f"Loop={self.n % LOOPS}", *lines,
+                            script=MEMBER, mailbox=mailbox)
+        self.n += 1
+
+    def binds(self, name):
+        return self.object("status", name).get("binds", "")
+
+    def test_files_say_what_their_sessions_bind(self):
+        """In any order of files; a reload changes it."""
+        self.of_file("a", "Bind=jobs:shared:1 news:fanout")
+        self.of_file("b", "Bind=jobs:shared",
+                     mailbox=("MaxEvents=2", "Overflow=drop-oldest"))
+        self.daemon.session("jobs", "Kind=client", "Mode=shared", "Loop=2")
+        self.start()
+        wait_for(lambda: self.object("status", "jobs")["consumers"] == 2)
+        self.assertEqual(self.binds("a"), "jobs:shared:1 news:fanout")
+        self.assertEqual(self.binds("b"), "jobs:shared:16")
+        self.assertIn(b"Binds:", self.ctl("status", "a"))
+        self.post("jobs", "e", range(100))
+        wait_for(lambda: self.counters("jobs")["handled"] == 100)
+        parts = [self.seen("a"), self.seen("b")]
+        self.assertEqual(sorted(sum(parts, []), key=int),
+                         [str(i) for i in range(100)])
+        self.post("jobs", "hold", range(3))
+        wait_for(lambda: self.counters("jobs")["leased"] == 3)
+        self.assertEqual(self.counters("a")["leased"], 1)
+        for _ in range(3):
+            for name in ("a", "b"):
+                self.ctl("post", name, "go")
+        wait_for(lambda: not self.counters("jobs")["leased"])
+        self.of_file("b", "Bind=news:fanout",
+                     mailbox=("MaxEvents=2", "Overflow=drop-oldest"))
+        self.ctl("reload")
+        wait_for(lambda: self.object("status", "news")["consumers"] == 2)
+        wait_for(lambda: self.object("status", "jobs")["consumers"] == 1)
+        self.assertEqual(self.binds("b"), "news:fanout")
+        self.ctl("restart", "b")
+        wait_for(lambda: self.object("status", "news")["consumers"] == 2)
+        self.post("news", "hold", ["x"])
+        for name in ("a", "b"):
+            wait_for(lambda: self.counters(name)["leased"] == 1)
+        self.post("news", "e", range(10))
+        for name in ("a", "b"):
+            self.ctl("post", name, "go", "--priority", "urgent")
+        wait_for(lambda: len(self.seen("a")) > 10)
+        # "go" itself may have taken the place of one
+        wait_for(lambda: self.seen("b") in (["x", "8", "9"], ["x", "9"]))
+        self.balance()
+
+    def test_what_a_file_cannot_bind_is_its_failure(self):
+        """... which its supervisor tries again."""
+        self.of_file("alone", "Alias=jobs")
+        for i in range(LOOPS):  # one of them on the loop of who has it
+            self.of_file(f"m{i}", "Bind=jobs:shared", "RestartSec=10ms",
+                         "RestartBurst=1")
+        self.start()
+        for i in range(LOOPS):
+            reason = wait_for(lambda: self.object(
+                "status", f"m{i}").get("reason"))
+            self.assertIn("Bind=jobs in its file: the alias 'jobs' is held "
+                          "by session", reason)
+            wait_for(lambda: self.object(
+                "status", f"m{i}")["state"] == "failed")
+        self.daemon.remove("sessions.d/alone.conf")
+        self.ctl("reload")
+        for i in range(LOOPS):
+            self.ctl("restart", f"m{i}")
+        wait_for(lambda: self.object("status", "jobs")["consumers"] == LOOPS)
+        self.balance()
+
     # -- refusals
 
     def test_refusals_say_why(self):

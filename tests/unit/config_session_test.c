@@ -216,6 +216,45 @@ test_a_mode_is_that_of_a_client_kind(void **state)
 }
 
 static void
+test_a_file_says_what_its_session_binds(void **state)
+{
+	struct fixture *t = *state;
+	const struct session_spec *s = read_text(
+		t, GOOD "Bind=jobs:shared:4  news:fanout\nBind=more:shared\n");
+	char many[512] = GOOD "Bind=";
+	uint64_t digest;
+
+	no_errors(t);
+	digest = s->digest;
+	assert_int_equal(s->n_binds, 3);
+	assert_string_equal(s->binds[0].alias, "jobs");
+	assert_int_equal(s->binds[0].mode, BIND_SHARED);
+	assert_int_equal(s->binds[0].window, 4);
+	assert_int_equal(s->binds[1].mode, BIND_FANOUT);
+	assert_string_equal(s->binds[2].alias, "more");
+	assert_int_equal(s->binds[2].window, 0);
+	s = read_text(
+		t, GOOD "Bind=jobs:shared:5 news:fanout\nBind=more:shared\n");
+	assert_true(s->digest != digest);
+	wrong(t, GOOD "Bind=ok:shared jobs\n", "4:16", "jobs:shared:4");
+	wrong(t, GOOD "Bind=jobs:exclusive\n", "4:6", "jobs:shared:4");
+	wrong(t, GOOD "Bind=jobs:shared:\n", "4:6", "jobs:shared:4");
+	wrong(t, GOOD "Bind=jobs:shared:0\n", "4:6", "1 to 65535");
+	wrong(t, GOOD "Bind=jobs:shared:65536\n", "4:6", "1 to 65535");
+	wrong(t, GOOD "Bind=jobs:shared:-1\n", "4:6", "1 to 65535");
+	wrong(t, GOOD "Bind=news:fanout:3\n", "4:6", "news:fanout");
+	wrong(t, GOOD "Bind=:fanout\n", "4:6", "news:fanout");
+	wrong(t, GOOD "Bind=a:fanout a:shared\n", "4:15", "'a' twice");
+	wrong(t, GOOD "Alias=a\nBind=a:fanout\n", "5:6", "alone");
+	wrong(t, "[Session]\nKind=client\nBind=a:fanout\n", "3:6",
+		"Kind=client");
+	for (int i = 0; i <= SPEC_BINDS_MAX; i++)
+		sprintf(many + strlen(many), "a%d:fanout ", i);
+	strcat(many, "\n");
+	wrong(t, many, "4:172", "at most 16");
+}
+
+static void
 test_state_goes_with_one_handler_at_a_time(void **state)
 {
 	struct fixture *t = *state;
@@ -590,6 +629,7 @@ main(void)
 		T(test_defaults_hold_for_what_is_left_out),
 		T(test_a_client_kind_needs_no_program),
 		T(test_a_mode_is_that_of_a_client_kind),
+		T(test_a_file_says_what_its_session_binds),
 		T(test_state_goes_with_one_handler_at_a_time),
 		T(test_only_scripts_can_be_stopped),
 		T(test_crlf_and_bom_are_taken),
