@@ -1,151 +1,41 @@
-/* Reading a damaged file of LMDB page by page, without LMDB, which trusts its
- * pages. From the root of each table down, whatever is a sound page is looked
- * at; what leads nowhere is left out. Rows go to a new file, and the counts of
- * the mailboxes are made anew from the events that there are.
- *
- * The layout is that of LMDB 0.9, of 64 bits, little-endian. */
+/* What can be read of a damaged file goes to a new one, and with it what the
+ * log beside it has and the file has not. The counts of the mailboxes are made
+ * anew from the events that there are. */
 #include "store/salvage.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
-#include "kernel/journal.h"
 #include "kernel/store.h"
 #include "store/lmdb_file.h"
+#include "store/pages.h"
 #include "store/salvage_count.h"
+#include "store/wal.h"
 
 enum {
-	PAGE_MIN = 512,
-	PAGE_MAX = 65536,
-	PAGE_HEAD = 16,
-	NODE_HEAD = 8,
-	IS_BRANCH = 1,
-	IS_LEAF = 2,
-	IS_BIG = 4,
-	IS_META = 8,
-	NODE_BIG = 1, /* the value is on pages of its own */
-	NODE_TABLE = 2,
-	DEPTH_MAX = 32,
-	MAGIC_AT = PAGE_HEAD,
-	TABLES_AT = PAGE_HEAD + 24, /* the free one, then the main one */
-	TABLE_SIZE = 48,
-	ROOT_AT = 40, /* in that */
-	TXN_AT = PAGE_HEAD + 128,
 	ROWS_MAX = 1024, /* in one transaction, */
 	ROWS_SIZE = 8 << 20,
 };
-static const uint32_t magic = 0xBEEFC0DE;
-static const uint64_t no_page = UINT64_MAX;
 
 struct reader {
-	int fd;
-	uint32_t page_size;
-	uint64_t size, n_pages;
-	uint8_t *seen; /* a bit per page */
+	struct pages pages;
+	struct rows log;           /* what it has, ... */
+	struct lmdb_applied after; /* behind this */
+	bool log_lost;             /* parts of the log cannot be read */
 	struct lmdb_file to;
 	MDB_txn *txn;
 	uint32_t n_rows;
 	uint64_t rows_size;
-	unsigned table;
 	struct salvage_count *count;
 	struct salvage *out;
 	int error; /* of writing: negative errno */
 };
-
-static uint64_t
-get(const uint8_t *at, size_t size)
-{
-	uint64_t n = 0;
-
-	memcpy(&n, at, size);
-	return n;
-}
-
-/* ---- pages --------------------------------------------------------------- */
-
-/* @n pages from @no on, which the caller frees; NULL: they cannot be read. */
-static uint8_t *
-pages_read(const struct reader *r, uint64_t no, uint64_t n)
-{
-	uint64_t size = n * r->page_size;
-	uint8_t *bytes;
-
-	if (no >= r->n_pages || n > r->n_pages - no)
-		return NULL;
-	bytes = malloc(size);
-	if (bytes && pread(r->fd, bytes, size, (off_t)(no * r->page_size)) !=
-			     (ssize_t)size) {
-		free(bytes);
-		return NULL;
-	}
-	return bytes;
-}
-
-static uint8_t *
-page_read(struct reader *r, uint64_t no, unsigned flags)
-{
-	uint8_t *page = no < r->n_pages && !(r->seen[no / 8] >> (no % 8) & 1)
-				? pages_read(r, no, 1)
-				: NULL;
-
-	if (page && get(page, 8) == no && (get(page + 10, 2) & flags)) {
-		r->seen[no / 8] |= (uint8_t)(1 << (no % 8));
-		return page;
-	}
-	free(page);
-	r->out->bad_pages++;
-	return NULL;
-}
-
-struct node {
-	uint64_t child; /* of a branch */
-	const uint8_t *key, *data;
-	uint64_t size;
-	uint16_t key_size, flags;
-};
-
-/* How many nodes @page says that it has. */
-static unsigned
-nodes_of(const struct reader *r, const uint8_t *page)
-{
-	uint64_t lower = get(page + 12, 2);
-
-	return lower < PAGE_HEAD || lower > r->page_size
-		       ? 0
-		       : (unsigned)(lower - PAGE_HEAD) / 2;
-}
-
-/* False: it is not within the page. */
-static bool
-node_get(
-	const struct reader *r, const uint8_t *page, unsigned i, struct node *n)
-{
-	size_t at = get(page + PAGE_HEAD + 2 * (size_t)i, 2), left;
-	bool leaf = get(page + 10, 2) & IS_LEAF;
-	const uint8_t *node = page + at;
-
-	if (at < PAGE_HEAD || at + NODE_HEAD > r->page_size)
-		return false;
-	left = r->page_size - at - NODE_HEAD;
-	n->size = get(node, 4);
-	n->flags = (uint16_t)get(node + 4, 2);
-	n->child = n->size | (uint64_t)n->flags << 32;
-	n->key_size = (uint16_t)get(node + 6, 2);
-	n->key = node + NODE_HEAD;
-	n->data = n->key + n->key_size;
-	if (n->key_size > left)
-		return false;
-	left -= n->key_size;
-	return !leaf || left >= (n->flags & NODE_BIG ? 8 : n->size);
-}
 
 /* ---- rows ---------------------------------------------------------------- */
 
@@ -192,140 +82,114 @@ row_put(struct reader *r, unsigned table, const void *key, size_t key_size,
 }
 
 /* Boxes are written last, as they are then. */
-static void
-row_take(struct reader *r, const struct node *n, const uint8_t *data)
+static bool
+row_take(void *arg, const struct pages_row *row)
 {
-	switch (r->table) {
+	struct reader *r = arg;
+
+	switch (row->table) {
 	case STORE_BOXES:
-		count_box(r->count, n->key, n->key_size, data, n->size);
-		return;
+		count_box(r->count, row->key, row->key_size, row->data,
+			row->size);
+		return true;
 	case STORE_EVENTS:
-		count_record(r->count, n->key, n->key_size, data, n->size);
+		count_record(r->count, row->key, row->key_size, row->data,
+			row->size);
 		break;
 	case STORE_MARKS:
-		count_marks(r->count, n->key, n->key_size, data, n->size);
+		count_marks(r->count, row->key, row->key_size, row->data,
+			row->size);
 		break;
 	default:
 		break;
 	}
-	row_put(r, r->table, n->key, n->key_size, data, n->size);
+	row_put(r, row->table, row->key, row->key_size, row->data, row->size);
+	return !r->error;
 }
 
-/* Its value is on pages of its own. */
-static void
-big_take(struct reader *r, const struct node *n)
+/* Of the file: unless the log has a later one, or has erased it. */
+static bool
+row_take_of_file(void *arg, const struct pages_row *row)
 {
-	uint64_t no = get(n->data, 8);
-	uint64_t pages =
-		(n->size + PAGE_HEAD + r->page_size - 1) / r->page_size;
-	uint8_t *bytes = pages_read(r, no, pages);
+	const struct reader *r = arg;
+	const struct rows_row *in_log =
+		rows_seek(&r->log, row->table, row->key, row->key_size);
+	bool same = in_log && in_log->table == row->table &&
+		    rows_compare(in_log->key, in_log->key_size, row->key,
+			    row->key_size) == 0;
 
-	if (bytes && get(bytes, 8) == no && (get(bytes + 10, 2) & IS_BIG))
-		row_take(r, n, bytes + PAGE_HEAD);
-	else
-		r->out->bad_pages++;
-	free(bytes);
+	return same || row_take(arg, row);
 }
 
-/* ---- trees --------------------------------------------------------------- */
-
 static void
-leaf_take(struct reader *r, const uint8_t *page)
+table_take(struct reader *r, unsigned table)
 {
-	struct node n;
+	pages_each(&r->pages, table, row_take_of_file, r);
+	for (const struct rows_row *row = rows_seek(&r->log, table, "", 0);
+		row && row->table == table && !r->error; row = row->next[0]) {
+		struct pages_row take = {.key = row->key,
+			.key_size = row->key_size,
+			.data = row->data,
+			.size = row->size,
+			.table = row->table};
 
-	for (unsigned i = 0; i < nodes_of(r, page) && !r->error; i++) {
-		if (!node_get(r, page, i, &n))
-			r->out->bad_pages++;
-		else if (n.flags & NODE_BIG)
-			big_take(r, &n);
-		else
-			row_take(r, &n, n.data);
+		if (row->data)
+			row_take(r, &take);
 	}
 }
 
-/* What hangs on page @no. */
-static void
-tree_take(struct reader *r, uint64_t no, unsigned depth)
-{
-	uint8_t *page = depth < DEPTH_MAX
-				? page_read(r, no, IS_BRANCH | IS_LEAF)
-				: NULL;
-	struct node n;
+/* ---- the log ------------------------------------------------------------- */
 
-	if (page && (get(page + 10, 2) & IS_LEAF))
-		leaf_take(r, page);
-	else if (page)
-		for (unsigned i = 0; i < nodes_of(r, page) && !r->error; i++) {
-			if (node_get(r, page, i, &n))
-				tree_take(r, n.child, depth + 1);
-			else
-				r->out->bad_pages++;
-		}
-	free(page);
+static bool
+after_take(void *arg, const struct pages_row *row)
+{
+	struct reader *r = arg;
+
+	if (row->key_size != strlen(LMDB_APPLIED) ||
+		memcmp(row->key, LMDB_APPLIED, row->key_size) != 0 ||
+		row->size != sizeof(r->after))
+		return true;
+	memcpy(&r->after, row->data, sizeof(r->after));
+	return false;
 }
 
-static unsigned
-table_called(const uint8_t *name, size_t size)
+/* The directory of @from; false: no log belongs to it. Where it is not known
+ * which does, that of a file in its place is meant. */
+static bool
+log_place(const struct reader *r, const char *from, char *dir)
 {
-	unsigned i = 0;
+	const char *slash = strrchr(from, '/');
+	const char *name = slash ? slash + 1 : from;
 
-	while (i < STORE_TABLES &&
-		(strlen(lmdb_table_names[i]) != size ||
-			memcmp(lmdb_table_names[i], name, size) != 0))
-		i++;
-	return i;
+	if (strncmp(name, "data.mdb", strlen("data.mdb")) != 0 ||
+		(!r->after.mark && strcmp(name, "data.mdb") != 0))
+		return false;
+	snprintf(dir, PATH_MAX, "%.*s", slash ? (int)(slash - from + 1) : 1,
+		slash ? from : ".");
+	return true;
 }
 
-/* The roots of the tables, which the main table at @no tells of. */
-static void
-roots_find(struct reader *r, uint64_t no, unsigned depth, uint64_t *roots)
+static int
+log_read(struct reader *r, const char *from)
 {
-	uint8_t *page = depth < DEPTH_MAX
-				? page_read(r, no, IS_BRANCH | IS_LEAF)
-				: NULL;
-	struct node n;
-	bool leaf = page && (get(page + 10, 2) & IS_LEAF);
+	struct wal_found found = {.lost = 0};
+	struct wal log;
+	char dir[PATH_MAX];
+	int e;
 
-	for (unsigned i = 0; page && i < nodes_of(r, page); i++) {
-		if (!node_get(r, page, i, &n))
-			r->out->bad_pages++;
-		else if (!leaf)
-			roots_find(r, n.child, depth + 1, roots);
-		else if ((n.flags & NODE_TABLE) && n.size == TABLE_SIZE &&
-			 table_called(n.key, n.key_size) < STORE_TABLES)
-			roots[table_called(n.key, n.key_size)] =
-				get(n.data + ROOT_AT, 8);
-	}
-	free(page);
-}
-
-/* The first two pages take turns in telling where everything is: the later one
- * that is sound. 0: neither is. */
-static uint64_t
-meta_find(struct reader *r)
-{
-	uint8_t bytes[PAGE_HEAD + 136];
-	uint64_t best = 0, root = 0;
-
-	for (uint64_t i = 0, at = 0; i < 2; i++, at = r->page_size) {
-		if (pread(r->fd, bytes, sizeof(bytes), (off_t)at) !=
-				(ssize_t)sizeof(bytes) ||
-			get(bytes + MAGIC_AT, 4) != magic ||
-			!(get(bytes + 10, 2) & IS_META) || get(bytes, 8) != i) {
-			r->out->bad_pages++;
-			continue;
-		}
-		if (get(bytes + TXN_AT, 8) < best)
-			continue;
-		r->page_size = (uint32_t)get(bytes + TABLES_AT, 4);
-		best = get(bytes + TXN_AT, 8);
-		root = get(bytes + TABLES_AT + TABLE_SIZE + ROOT_AT, 8);
-	}
-	if (r->page_size < PAGE_MIN || r->page_size > PAGE_MAX)
+	pages_each(&r->pages, STORE_META, after_take, r);
+	if (!log_place(r, from, dir))
 		return 0;
-	r->n_pages = r->size / r->page_size;
-	return root;
+	found.applied = r->after.no;
+	found.mark = r->after.mark;
+	e = wal_open_to_read(&log, dir);
+	if (!e)
+		e = wal_replay(&log, STORE_RUN_SHIFT, &r->log, &found);
+	wal_close(&log);
+	if (found.groups)
+		r->after.no = found.last;
+	r->log_lost = found.lost > 0;
+	return e;
 }
 
 /* ---- the new file -------------------------------------------------------- */
@@ -344,18 +208,24 @@ box_put(void *arg, const char *name, size_t size,
 }
 
 static void
-tables_take(struct reader *r, const uint64_t *roots)
+after_put(struct reader *r)
+{
+	if (r->after.no)
+		row_put(r, STORE_META, LMDB_APPLIED, strlen(LMDB_APPLIED),
+			&r->after, sizeof(r->after));
+}
+
+static void
+tables_take(struct reader *r)
 {
 	/* Marks first: they say what of the events is left. */
 	static const uint8_t order[] = {STORE_MARKS, STORE_EVENTS, STORE_META,
 		STORE_BOXES, STORE_KEYS, STORE_STATE, STORE_TIMERS, STORE_DEAD,
 		STORE_HISTORY, STORE_DAMAGED};
 
-	for (unsigned i = 0; i < sizeof(order) && !r->error; i++) {
-		r->table = order[i];
-		if (roots[r->table] != no_page)
-			tree_take(r, roots[r->table], 0);
-	}
+	after_put(r);
+	for (unsigned i = 0; i < sizeof(order) && !r->error; i++)
+		table_take(r, order[i]);
 	if (r->error)
 		return;
 	/* These are not there if the page was not. */
@@ -366,25 +236,13 @@ tables_take(struct reader *r, const uint64_t *roots)
 }
 
 static int
-salvage_read(struct reader *r, const char *to)
+salvage_write(struct reader *r, const char *to)
 {
-	uint64_t roots[STORE_TABLES], root = meta_find(r);
-
-	if (!root || root == no_page) {
-		snprintf(r->out->text, sizeof(r->out->text),
-			root ? "it is empty"
-			     : "it is no store, or neither of its first two "
-			       "pages can be read");
-		return -EUCLEAN;
-	}
-	for (unsigned i = 0; i < STORE_TABLES; i++)
-		roots[i] = no_page;
-	roots_find(r, root, 0, roots);
-	r->error =
-		lmdb_file_open_copy(&r->to, to, 2 * r->n_pages * r->page_size);
+	r->error = lmdb_file_open_copy(
+		&r->to, to, 2 * r->pages.size + 2 * r->log.size);
 	if (r->error)
 		return r->error;
-	tables_take(r, roots);
+	tables_take(r);
 	if (r->txn)
 		mdb_txn_abort(r->txn);
 	if (!r->error)
@@ -394,29 +252,23 @@ salvage_read(struct reader *r, const char *to)
 }
 
 static int
-reader_init(struct reader *r, const char *from)
+salvage_read(struct reader *r, const char *from)
 {
-	struct stat st;
+	int e = pages_open(&r->pages, from);
 
-	r->fd = open(from, O_RDONLY | O_CLOEXEC);
-	if (r->fd < 0 || fstat(r->fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	r->page_size = (uint32_t)sysconf(_SC_PAGESIZE);
-	r->size = (uint64_t)st.st_size;
-	r->seen = calloc(1, r->size / PAGE_MIN / 8 + 1);
+	if (e == -EUCLEAN)
+		snprintf(r->out->text, sizeof(r->out->text),
+			"it is no store, or neither of its first two pages can "
+			"be read");
+	if (e)
+		return e;
+	if (pages_are_none(&r->pages)) {
+		snprintf(r->out->text, sizeof(r->out->text), "it is empty");
+		return -EUCLEAN;
+	}
 	r->count = count_new();
-	return r->seen && r->count ? 0 : err_raise(-ENOMEM);
-}
-
-static void
-reader_deinit(struct reader *r)
-{
-	if (r->fd >= 0)
-		close(r->fd);
-	free(r->seen);
-	count_free(r->count);
+	e = r->count ? pages_find(&r->pages) : err_raise(-ENOMEM);
+	return e ? e : log_read(r, from);
 }
 
 static void
@@ -428,31 +280,45 @@ sum_up(const struct reader *r, struct salvage *out)
 	out->mailboxes = sum.mailboxes;
 	out->lost = sum.lost;
 	out->damaged = sum.damaged;
-	out->counts_known = sum.counts_known;
+	out->counts_known = sum.counts_known && !r->log_lost;
+}
+
+/* @to is not there yet. */
+static int
+salvage(struct reader *r, const char *from, const char *to)
+{
+	char lock[PATH_MAX];
+	int e = salvage_read(r, from);
+
+	if (e)
+		return e;
+	e = salvage_write(r, to);
+	if (e)
+		unlink(to);
+	snprintf(lock, sizeof(lock), "%.4000s-lock", to);
+	unlink(lock);
+	return e;
 }
 
 int
 store_salvage(const char *from, const char *to, struct salvage *out)
 {
-	struct reader r = {.fd = -1, .out = out};
-	char lock[PATH_MAX];
-	int e;
+	struct reader r = {.pages.fd = -1, .out = out};
+	int e = access(to, F_OK) == 0 ? -EEXIST : 0;
 
 	*out = (struct salvage){.events = 0};
-	snprintf(lock, sizeof(lock), "%.4000s-lock", to);
-	e = access(to, F_OK) == 0 ? -EEXIST : reader_init(&r, from);
-	if (e == -EEXIST)
+	rows_init(&r.log);
+	if (e)
 		snprintf(out->text, sizeof(out->text), "%.200s is there", to);
-	else if (!e)
-		e = salvage_read(&r, to);
-	if (e && e != -EEXIST)
-		unlink(to);
-	if (e != -EEXIST)
-		unlink(lock);
+	else
+		e = salvage(&r, from, to);
+	out->bad_pages = r.pages.bad;
 	if (!e)
 		sum_up(&r, out);
 	else if (!out->text[0])
 		snprintf(out->text, sizeof(out->text), "%s", strerror(-e));
-	reader_deinit(&r);
+	pages_close(&r.pages);
+	rows_clear(&r.log);
+	count_free(r.count);
 	return e;
 }

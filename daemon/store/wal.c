@@ -84,6 +84,24 @@ wal_open(struct wal *l, const char *path, uint64_t max)
 	return err_pass(r);
 }
 
+int
+wal_open_to_read(struct wal *l, const char *path)
+{
+	char name[WAL_NAME_MAX];
+
+	wal_init(l);
+	l->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (l->dir_fd < 0)
+		return err_raise(-errno);
+	for (unsigned i = 0; i < WAL_FILES; i++) {
+		wal_file_name(name, i);
+		l->files[i].fd = openat(l->dir_fd, name, O_RDONLY | O_CLOEXEC);
+		if (l->files[i].fd < 0 && errno != ENOENT)
+			return err_raise(-errno);
+	}
+	return 0;
+}
+
 void
 wal_close(struct wal *l)
 {

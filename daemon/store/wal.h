@@ -68,6 +68,9 @@ size_t wal_room(size_t rows_size, uint32_t n);
 void wal_init(struct wal *l); /* to be closed, or opened */
 /* Open the files in the directory @path, which are made if need be. */
 int wal_open(struct wal *l, const char *path, uint64_t max);
+/* ... to be replayed and no more, as far as they are there. In any case
+ * wal_close(). */
+int wal_open_to_read(struct wal *l, const char *path);
 void wal_close(struct wal *l);
 /* All of it is in LMDB: the files go. */
 void wal_remove(struct wal *l);

@@ -35,10 +35,10 @@ struct replay {
 static int
 read_file(struct wal_file *file, uint8_t **bytes, size_t *size)
 {
-	struct stat st;
+	struct stat st = {.st_size = 0};
 	size_t got = 0;
 
-	if (fstat(file->fd, &st) < 0)
+	if (file->fd >= 0 && fstat(file->fd, &st) < 0)
 		return err_raise(-errno);
 	if (st.st_size > FILE_MAX)
 		return err_raise(-EFBIG);
