@@ -170,6 +170,8 @@ lmdb_backup(struct store *store, const char *path)
 	struct lmdb *l = lmdb_of(store);
 	int r = checkpoint_all(l), fd;
 
+	if (!r)
+		r = lmdb_file_needs_no_log(&l->file);
 	if (r)
 		return r;
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -357,7 +359,7 @@ lmdb_run(void *arg)
 	if (l->store.interval_ms && l->wal.dirty)
 		wal_sync(&l->wal); /* LMDB may not be able to take it */
 	reader_end(l);
-	if (!checkpoint_all(l))
+	if (!checkpoint_all(l) && !lmdb_file_needs_no_log(&l->file))
 		wal_remove(&l->wal);
 	checkpoint_end(l);
 	return NULL;

@@ -40,6 +40,10 @@ put_rows(struct lmdb_file *f, MDB_txn *txn, const struct rows *rows,
 		r = put_row(f, txn, row, part);
 	if (!r && part == ALL)
 		r = mdb_put(txn, f->tables[STORE_META], &key, &value, 0);
+	if (!r && part == ALL)
+		r = lmdb_number_put(f, txn, LMDB_LOGGED,
+			applied->no << (64 - STORE_RUN_SHIFT) ? applied->mark
+							      : 0);
 	if (!r) /* something has changed: what was freed can be used again */
 		r = lmdb_number_put(f, txn, LMDB_RUN, f->run);
 	if (!r && FAULT(checkpoint_enospc))

@@ -236,6 +236,21 @@ lmdb_number_put(struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t n)
 	return mdb_put(txn, f->tables[STORE_META], &key, &value, 0);
 }
 
+int
+lmdb_file_needs_no_log(struct lmdb_file *f)
+{
+	MDB_txn *txn;
+	int r = mdb_txn_begin(f->env, NULL, 0, &txn);
+
+	if (r)
+		return lmdb_error(r);
+	r = lmdb_number_put(f, txn, LMDB_LOGGED, 0);
+	if (!r)
+		return lmdb_error(mdb_txn_commit(txn));
+	mdb_txn_abort(txn);
+	return lmdb_error(r);
+}
+
 /* Its format is ours, and so are its tables. */
 static int
 look_at_format(struct lmdb_file *f, MDB_txn *txn, struct lmdb_found *found)
@@ -260,7 +275,8 @@ look_at_format(struct lmdb_file *f, MDB_txn *txn, struct lmdb_found *found)
 }
 
 static int
-prepare(struct lmdb_file *f, struct lmdb_found *found, struct lmdb_applied *was)
+prepare(struct lmdb_file *f, struct lmdb_found *found, struct lmdb_applied *was,
+	uint64_t *logged)
 {
 	MDB_val key = {sizeof(applied_key) - 1, (void *)applied_key}, value;
 	MDB_txn *txn;
@@ -274,6 +290,8 @@ prepare(struct lmdb_file *f, struct lmdb_found *found, struct lmdb_applied *was)
 		r = mdb_get(txn, f->tables[STORE_META], &key, &value);
 	if (!r && value.mv_size == sizeof(*was))
 		memcpy(was, value.mv_data, sizeof(*was));
+	if (!r)
+		r = lmdb_number_get(f, txn, LMDB_LOGGED, logged);
 	if (!r || r == MDB_NOTFOUND)
 		return mdb_txn_commit(txn);
 	mdb_txn_abort(txn);
@@ -310,13 +328,15 @@ start_run(struct lmdb_file *f, struct wal *wal, struct lmdb_found *found)
 {
 	struct wal_found in_log = {.lost = 0};
 	struct lmdb_applied was, now;
+	uint64_t logged = 0;
 	struct rows rows;
-	int r = lmdb_error(prepare(f, found, &was));
+	int r = lmdb_error(prepare(f, found, &was, &logged));
 
 	if (r)
 		return r;
 	rows_init(&rows);
 	in_log.applied = was.no;
+	in_log.expected = logged && logged == was.mark;
 	in_log.mark = was.mark || found->set_aside ? was.mark : random_mark();
 	f->mark = random_mark();
 	r = wal_replay(wal, STORE_RUN_SHIFT, &rows, &in_log);

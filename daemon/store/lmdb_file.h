@@ -17,6 +17,9 @@ enum { LMDB_FORMAT = 2 }; /* 1: without a log beside it */
 /* Rows of STORE_META. */
 #define LMDB_APPLIED "log"
 #define LMDB_RUN "run"
+/* The mark of the log, if there are groups in it: without it some are lost. 0:
+ * there was an orderly end, or this is a copy. */
+#define LMDB_LOGGED "logged"
 
 struct lmdb_file {
 	MDB_env *env;
@@ -58,6 +61,9 @@ int lmdb_number_get(
 	struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t *out);
 int lmdb_number_put(
 	struct lmdb_file *f, MDB_txn *txn, const char *name, uint64_t n);
+/* The log goes, or a copy goes without it, and all of it is here. Negative
+ * errno. */
+int lmdb_file_needs_no_log(struct lmdb_file *f);
 /* One transaction, or a few if there is little room: put all @rows where they
  * belong, with how far that goes. One thread at a time. Negative errno. */
 int lmdb_apply(struct lmdb_file *f, const struct rows *rows,

@@ -57,6 +57,8 @@ struct wal_found {
 	uint64_t last;    /* number of the last of them */
 	uint64_t lost;    /* that were safe once, and cannot be read */
 	bool stray;       /* it is of another store: nothing was replayed */
+	bool seen;        /* there are groups with this mark, of any number */
+	bool expected;    /* by the caller: there should be */
 	char text[WAL_TEXT_MAX]; /* what was set aside, by wal_begin(); or "" */
 };
 

@@ -30,6 +30,7 @@ struct replay {
 	size_t n, room;
 	unsigned run_shift;
 	uint64_t applied;
+	bool seen; /* a sound group with the mark, also an older one */
 };
 
 static int
@@ -102,7 +103,12 @@ scan(struct replay *p, unsigned i, uint64_t mark)
 		if (memcmp(at, &mark, sizeof(mark)) != 0)
 			continue;
 		memcpy(&head, at, sizeof(head));
-		if (head.no <= p->applied || !is_sound(&head, at, left))
+		if (head.no <= p->applied && p->seen)
+			continue;
+		if (!is_sound(&head, at, left))
+			continue;
+		p->seen = true;
+		if (head.no <= p->applied)
 			continue;
 		r = add_group(p, &head, at);
 		step = head.size;
@@ -212,6 +218,13 @@ is_stray(const struct replay *p, unsigned i, uint64_t mark)
 	       is_sound(&head, p->bytes[i], p->size[i]);
 }
 
+/* All of it. */
+static bool
+is_lost(const struct wal_found *found)
+{
+	return found->expected && !found->seen && !found->stray;
+}
+
 static int
 replay(struct replay *p, struct wal *l, struct rows *rows,
 	struct wal_found *found)
@@ -233,8 +246,10 @@ replay(struct replay *p, struct wal *l, struct rows *rows,
 	if (!found->mark)
 		keep_last_run(p);
 	find_end(p, found);
-	for (unsigned i = 0; found->lost && i < WAL_FILES; i++)
-		l->files[i].bad = p->size[i] > 0;
+	found->seen = p->seen;
+	for (unsigned i = 0; i < WAL_FILES; i++)
+		if (found->lost || is_lost(found))
+			l->files[i].bad = p->size[i] > 0;
 	return take_groups(p, rows);
 }
 
@@ -269,6 +284,11 @@ set_aside(struct wal *l, unsigned i, struct wal_found *found)
 	if (found->stray)
 		snprintf(found->text, sizeof(found->text),
 			"the log is of another store: set aside as %s", to);
+	else if (is_lost(found))
+		snprintf(found->text, sizeof(found->text),
+			"the log is damaged: set aside as %s; what was "
+			"written in the last seconds of the last run is lost",
+			to);
 	else
 		snprintf(found->text, sizeof(found->text),
 			"the log is damaged: set aside as %s; %" PRIu64
@@ -282,6 +302,10 @@ wal_begin(struct wal *l, uint64_t mark, uint64_t no, struct wal_found *found)
 {
 	int r = 0;
 
+	if (is_lost(found))
+		snprintf(found->text, sizeof(found->text),
+			"the log of the last run is not there: what was "
+			"written in its last seconds is lost");
 	l->mark = mark;
 	l->no = l->synced = no;
 	l->now = 0;

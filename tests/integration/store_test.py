@@ -111,6 +111,37 @@ class Store(ctl.TestCase):
         [name] = [n for n in os.listdir(self.store) if "corrupt" in n]
         return os.path.join(self.store, name)
 
+    # B43: LMDB knows that there was a log, and tells if nothing is left of it
+    def test_a_log_that_is_not_there_is_missed(self):
+        logs = [os.path.join(self.store, name) for name in ("log-0", "log-1")]
+        for harm in (os.unlink, lambda path: os.truncate(path, 0),
+                     lambda path: os.path.exists(path) and self.zero(path)):
+            self.go()
+            self.post("jobs", 3)
+            self.ctl("store", "compact")  # those are with LMDB
+            kept = self.events("jobs")
+            self.post("jobs", 2)
+            self.daemon.process.kill()
+            self.daemon.wait()
+            for path in logs:
+                harm(path)
+            self.go()
+            self.assertEqual(self.events("jobs"), kept)
+            stats = self.object("store", "stats")
+            self.assertEqual(stats["state"], "degraded")
+            self.assertIn("last seconds", stats["text"])
+            self.assert_works()
+            self.end()
+            self.go()  # told once
+            self.assertEqual(self.object("store", "stats")["state"], "ok")
+            self.end()
+        self.assertTrue([n for n in os.listdir(self.store) if "corrupt" in n])
+
+    def zero(self, path):
+        size = os.path.getsize(path)
+        with open(path, "wb") as file:
+            file.write(b"\0" * size)
+
     # B44: what is synced to a deleted file is gone with the daemon
     def test_deleted_files_take_nothing_more_and_can_be_saved(self):
         self.go()
