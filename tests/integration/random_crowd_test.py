@@ -8,6 +8,7 @@ import array
 import fcntl
 import json
 import os
+import select
 import socket
 
 import harness
@@ -36,14 +37,29 @@ class Party(random_test.Party):
         self.send((5, message((1, 1), (2, "party"), *features)))
         self.until(lambda: self.welcome is not None)
 
+    def sent(self, *parts):
+        self.sent_with([], *parts)
+
     def sent_with(self, fds, *parts):
+        """It reads while it writes: what it has asked for may fill the way
+        back, and then the daemon reads no more."""
         body = message(*parts)
         data = harness.varint(len(body)) + body
-        self.socket.setblocking(True)
-        self.socket.settimeout(harness.DEADLINE)
-        self.socket.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
-                                      array.array("i", fds))])
-        self.socket.setblocking(False)
+        passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                   array.array("i", fds))] if fds else []
+        while data:
+            ready = select.select([self.socket], [self.socket], [],
+                                  harness.DEADLINE)
+            if not any(ready):
+                raise TimeoutError("the daemon neither reads nor writes")
+            if ready[0]:
+                self.buffer += self.socket.recv(65536)
+            if ready[1]:
+                try:
+                    data = data[self.socket.sendmsg([data], passed):]
+                    passed = []
+                except BlockingIOError:
+                    pass
 
 
 class Crowds(random_test.World):
