@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -410,6 +411,14 @@ resident(const struct coro *co)
 	return found;
 }
 
+/* Of a stack that one waits on: the saved contexts of an aarch64 alone take
+ * two more. */
+static unsigned
+pages_of(const struct coro *co)
+{
+	return co->contexts ? 1 + 2 * sizeof(ucontext_t) / 4096 : 1;
+}
+
 static void
 test_many_wait_at_once_on_a_page_each(void **state)
 {
@@ -422,7 +431,7 @@ test_many_wait_at_once_on_a_page_each(void **state)
 		co[i] = coro_new(wait_once, &waiting);
 		assert_int_equal(coro_resume(co[i]), CORO_WAITS);
 		if (!CORO_ASAN && !CORO_TSAN)
-			assert_true(resident(co[i]) <= 1);
+			assert_true(resident(co[i]) <= pages_of(co[i]));
 	}
 	assert_int_equal(waiting, N_MANY);
 	coro_stacks(&stacks);
