@@ -28,7 +28,7 @@ static void
 not_fresh(struct io_watch *w)
 {
 	list_remove(&w->link);
-	w->fresh = false;
+	w->fresh = 0;
 	w->events = 0;
 }
 
@@ -80,7 +80,7 @@ void
 io_want_soon(struct io *io, struct io_watch *w, uint32_t events)
 {
 	w->events = events;
-	w->fresh = true;
+	w->fresh = IO_LOOKS;
 	list_append(&io->fresh, &w->link);
 }
 
@@ -109,6 +109,30 @@ io_wait(struct io *io, int ms)
 	return n < 0 ? 0 : n; /* a signal: as if nothing had come */
 }
 
+static void
+look_at_fresh(struct io *io)
+{
+	struct list seen;
+
+	list_init(&seen);
+	while (!list_is_empty(&io->fresh)) {
+		struct io_watch *w =
+			container_of(io->fresh.next, struct io_watch, link);
+
+		list_remove(&w->link);
+		list_append(&seen, &w->link);
+		w->run(w, w->events);
+		if (w->fresh && !--w->fresh)
+			settle(io, w);
+	}
+	while (!list_is_empty(&seen)) {
+		struct list *node = seen.next;
+
+		list_remove(node);
+		list_append(&io->fresh, node);
+	}
+}
+
 void
 io_run(struct io *io, int n)
 {
@@ -122,12 +146,5 @@ io_run(struct io *io, int n)
 		if (events)
 			w->run(w, events);
 	}
-	while (!list_is_empty(&io->fresh)) {
-		struct io_watch *w =
-			container_of(io->fresh.next, struct io_watch, link);
-
-		w->run(w, w->events);
-		if (w->fresh)
-			settle(io, w);
-	}
+	look_at_fresh(io);
 }

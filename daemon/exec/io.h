@@ -12,7 +12,10 @@
 
 #include "base/list.h"
 
-enum { IO_BATCH = 256 }; /* that are looked at in one turn */
+enum {
+	IO_BATCH = 256, /* that are looked at in one turn */
+	IO_LOOKS = 2,   /* a connection with one call ends by then, mostly */
+};
 
 /* What waits for one descriptor. */
 struct io_watch {
@@ -24,7 +27,7 @@ struct io_watch {
 	 * for soon, and cannot be. */
 	void (*run)(struct io_watch *w, uint32_t events);
 	void (*bury)(struct io_watch *w);
-	bool fresh;       /* its descriptor is not known to the epoll yet */
+	uint8_t fresh;    /* looks left before the epoll knows its descriptor */
 	struct list link; /* of fresh ones, or of graves */
 };
 
@@ -40,8 +43,9 @@ void io_deinit(struct io *io); /* buries the rest */
 /* Wait for @events from now on. Negative errno, and then as before. */
 int io_want(struct io *io, struct io_watch *w, uint32_t events);
 /* The same, of one that waits for nothing yet and will have something soon, or
- * end: it is called once without knowing that, and the epoll learns of it after
- * that, or when there is nothing else to do. Not while the loop sleeps. */
+ * end: it is called in the next IO_LOOKS turns without knowing that, and the
+ * epoll learns of it after that, or when there is nothing else to do. While the
+ * loop sleeps no more than when it is woken then, too. */
 void io_want_soon(struct io *io, struct io_watch *w, uint32_t events);
 /* Before a sleep: the epoll is to know of all. */
 void io_settle(struct io *io);

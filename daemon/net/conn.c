@@ -293,7 +293,12 @@ conn_update_poll(struct conn *c)
 		events |= EPOLLIN;
 	if (outbuf_size(&c->out) || conn_has_large(c))
 		events |= EPOLLOUT;
-	soon = is_answered(c) && !c->loop->naps;
+	soon = is_answered(c);
+	if (soon && c->loop->naps) {
+		soon = c->loop->sched.queued > 0; /* who is idle sleeps on */
+		if (soon)
+			loop_touch(c->loop);
+	}
 	c->is_new = false;
 	if (soon)
 		io_want_soon(&c->loop->io, &c->watch, events);
