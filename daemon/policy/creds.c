@@ -103,21 +103,58 @@ is_unit(const char *part, size_t size)
 	return false;
 }
 
-/* The innermost: of a user's manager, the unit that it runs. */
-void
-creds_unit_of(const char *line, char *out, size_t size)
+/* One that is too long has no name here, and what is below it none either. */
+static void
+keep_unit(const char *part, size_t n, char *out, size_t size)
 {
-	const char *part = strchr(line, '/');
+	if (n >= size || n > CREDS_UNIT_MAX)
+		n = 0;
+	memcpy(out, part, n);
+	out[n] = '\0';
+}
+
+static bool
+is_manager_of(const char *unit, uid_t uid)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "user@%u.service", (unsigned)uid);
+	return strcmp(unit, name) == 0;
+}
+
+/* The path of the only hierarchy that counts, or NULL. */
+static const char *
+cgroup_path(const char *text)
+{
+	while (strncmp(text, "0::", 3) != 0) {
+		text = strchr(text, '\n');
+		if (!text)
+			return NULL;
+		text++;
+	}
+	return text + 3;
+}
+
+/* Below its unit whoever runs there makes cgroups as he likes, of any name: so
+ * it is the outermost. Below our own user's manager it is he who does. */
+void
+creds_unit_of(const char *text, uid_t own, char *out, size_t size)
+{
+	const char *part = cgroup_path(text);
 
 	out[0] = '\0';
-	while (part) {
-		size_t n = strcspn(++part, "/\n");
+	while (part && *part == '/') {
+		size_t n;
 
-		if (n < size && n <= CREDS_UNIT_MAX && is_unit(part, n)) {
-			memcpy(out, part, n);
-			out[n] = '\0';
+		/* systemd puts a `_` before what the kernel might name so */
+		part += part[1] == '_' ? 2 : 1;
+		n = strcspn(part, "/\n");
+		if (is_unit(part, n)) {
+			keep_unit(part, n, out, size);
+			if (!is_manager_of(out, own))
+				return;
 		}
-		part = part[n] == '/' ? part + n : NULL;
+		part += n;
 	}
 }
 
@@ -173,7 +210,7 @@ read_unit(struct creds *creds, int fd, pid_t pid)
 	}
 	if (!known)
 		return 0;
-	creds_unit_of(text, unit, sizeof(unit));
+	creds_unit_of(text, geteuid(), unit, sizeof(unit));
 	if (!unit[0])
 		return 0;
 	creds->unit = strdup(unit);

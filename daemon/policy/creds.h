@@ -34,6 +34,7 @@ bool creds_equal(const struct creds *a, const struct creds *b);
 bool creds_in_group(const struct creds *creds, gid_t gid);
 /* Put the groups in order, as creds_in_group() wants them. */
 void creds_sort(struct creds *creds);
-/* The unit that a line of /proc/PID/cgroup names: the last part that ends as
- * one, into @out; "" if there is none. Pure, for hostile bytes. */
-void creds_unit_of(const char *line, char *out, size_t size);
+/* The unit that /proc/PID/cgroup names: the first part of the path that ends as
+ * one, but below user@OWN.service the next, into @out; "" if there is none.
+ * Pure, for hostile bytes. */
+void creds_unit_of(const char *text, uid_t own, char *out, size_t size);

@@ -355,34 +355,62 @@ test_equal_credentials_share_rights(void **state)
 }
 
 static void
-unit_is(const char *line, const char *unit)
+unit_for(uid_t own, const char *text, const char *unit)
 {
 	char out[CREDS_UNIT_MAX + 1];
 
-	creds_unit_of(line, out, sizeof(out));
+	creds_unit_of(text, own, out, sizeof(out));
 	assert_string_equal(out, unit);
 }
 
 static void
-test_the_unit_is_the_innermost_of_the_cgroup(void **state)
+unit_is(const char *text, const char *unit)
 {
-	char long_line[700];
+	unit_for(0, text, unit);
+}
+
+/* B73: whoever runs in a unit may make cgroups below it, of any name. */
+static void
+test_the_unit_is_the_outermost_of_the_cgroup(void **state)
+{
+	static const char app[] = "0::/user.slice/user-1000.slice/"
+				  "user@1000.service/app.slice/x.service\n";
+	char long_line[700] = "0::/";
 
 	(void)state;
 	unit_is("0::/system.slice/cron.service\n", "cron.service");
-	unit_is("0::/user.slice/user-1000.slice/user@1000.service/app.slice/"
-		"x.service\n",
-		"x.service");
 	unit_is("0::/user.slice/user-1000.slice/session-2.scope\n",
 		"session-2.scope");
 	unit_is("0::/system.slice/a.service/payload/sub\n", "a.service");
+	unit_is("0::/system.slice/a.service/cron.service\n", "a.service");
+	unit_is(app, "user@1000.service");
+	unit_for(1000, app, "x.service"); /* a daemon of that user's own */
+	unit_for(1001, app, "user@1000.service");
+	unit_for(1000,
+		"0::/user.slice/user-1000.slice/user@1000.service/init.scope\n",
+		"init.scope");
+	unit_for(1000, "0::/user.slice/user-1000.slice/user@1000.service\n",
+		"user@1000.service");
+	unit_for(1000,
+		"0::/user.slice/user@1001.service/user@1000.service/"
+		"cron.service\n",
+		"user@1001.service");
+	unit_is("0::/system.slice/_cpu.service\n", "cpu.service");
+	unit_is("0::/system.slice/__x.service\n", "_x.service");
+	unit_is("0::/system.slice/a\\x2db@c.service\n", "a\\x2db@c.service");
+	unit_is("0::/system.slice/Cron.service\n", "Cron.service");
 	unit_is("0::/\n", "");
+	unit_is("0::", "");
 	unit_is("", "");
+	unit_is("/b.service", "");
 	unit_is("0::/.service", "");
+	unit_is("0::/_.service", "");
+	unit_is("0::/_", "");
 	unit_is("0::/x.services\n1:y:/b.service\n", "");
-	memset(long_line, 'a', sizeof(long_line));
-	long_line[0] = '/';
-	strcpy(long_line + 600, ".service");
+	unit_is("12:pids:/b.service\n0::/system.slice/c.service\n",
+		"c.service");
+	memset(long_line + 4, 'a', sizeof(long_line) - 4);
+	strcpy(long_line + 600, ".service/cron.service\n");
 	unit_is(long_line, "");
 }
 
@@ -479,7 +507,7 @@ main(void)
 		TEST(test_open_is_what_no_rule_refuses),
 		TEST(test_an_explanation_names_the_line),
 		TEST(test_equal_credentials_share_rights),
-		TEST(test_the_unit_is_the_innermost_of_the_cgroup),
+		TEST(test_the_unit_is_the_outermost_of_the_cgroup),
 		TEST(test_lack_of_memory_is_told),
 		TEST(test_random_rules_decide_as_they_read),
 	};
