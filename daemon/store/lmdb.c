@@ -18,6 +18,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "kernel/journal.h"
+#include "store/bus.h"
 #include "store/lmdb_own.h"
 
 enum {
@@ -365,7 +366,7 @@ lmdb_run(void *arg)
 	return NULL;
 }
 
-/* Signals are for the main thread. */
+/* Signals are for the main thread, but for a thread's own. */
 int
 lmdb_thread(pthread_t *thread, void *(*run)(void *arg), void *arg)
 {
@@ -373,6 +374,7 @@ lmdb_thread(pthread_t *thread, void *(*run)(void *arg), void *arg)
 	int r;
 
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS); /* see bus.h */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -528,6 +530,7 @@ lmdb_open(struct lmdb **out, const struct lmdb_config *config,
 
 	if (!l)
 		return err_raise(-ENOMEM);
+	bus_explain();
 	sync_init(l);
 	wal_init(&l->wal);
 	l->fresh = &l->sets[0];

@@ -111,6 +111,20 @@ class Store(ctl.TestCase):
         [name] = [n for n in os.listdir(self.store) if "corrupt" in n]
         return os.path.join(self.store, name)
 
+    # B43: a file that is cut short, or cannot be read, while it is used
+    @unittest.skipIf(os.environ.get("SANITIZE"), "which has its own last word")
+    def test_the_last_word_tells_what_cannot_be_read(self):
+        self.go()
+        self.post("jobs", 2000)
+        self.ctl("store", "compact")
+        os.truncate(self.data, 8192)
+        self.daemon.eventctl("store", "check")
+        self.assertNotEqual(self.daemon.wait(), 0)
+        self.assertIn("the disk of the store fails", self.daemon.text())
+        self.go()
+        self.assertEqual(self.object("store", "stats")["state"], "degraded")
+        self.assert_works()
+
     # B43: LMDB knows that there was a log, and tells if nothing is left of it
     def test_a_log_that_is_not_there_is_missed(self):
         logs = [os.path.join(self.store, name) for name in ("log-0", "log-1")]
