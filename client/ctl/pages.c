@@ -92,6 +92,13 @@ load_sessions_page(
 	return r;
 }
 
+static void
+sort_sessions(struct pages *all)
+{
+	if (all->n > 0)
+		qsort(all->entries, all->n, sizeof(void *), by_alias);
+}
+
 int
 pages_load_sessions(struct pages *all, struct ctl *ctl, const char *prefix)
 {
@@ -102,8 +109,27 @@ pages_load_sessions(struct pages *all, struct ctl *ctl, const char *prefix)
 	do
 		r = load_sessions_page(all, ctl, prefix, &after);
 	while (r == 0 && after != 0);
-	if (r == 0 && all->n > 0)
-		qsort(all->entries, all->n, sizeof(void *), by_alias);
+	if (r == 0)
+		sort_sessions(all);
+	return r;
+}
+
+int
+pages_each_session(struct ctl *ctl, const char *prefix,
+	void (*each)(struct ctl *ctl, const struct evd_session *session))
+{
+	uint64_t after = 0;
+	int r;
+
+	do {
+		struct pages page = {.n = 0};
+
+		r = load_sessions_page(&page, ctl, prefix, &after);
+		sort_sessions(&page);
+		for (size_t i = 0; r == 0 && i < page.n; i++)
+			each(ctl, pages_session(&page, i));
+		pages_free_sessions(&page);
+	} while (r == 0 && after != 0);
 	return r;
 }
 

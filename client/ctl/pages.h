@@ -18,6 +18,9 @@ struct pages {
  * are due. 0, or the exit code of an error that has been told. */
 int pages_load_sessions(struct pages *all, struct ctl *ctl, const char *prefix);
 void pages_free_sessions(struct pages *all);
+/* The same, sorted within each page and holding no more than one. */
+int pages_each_session(struct ctl *ctl, const char *prefix,
+	void (*each)(struct ctl *ctl, const struct evd_session *session));
 int pages_load_timers(struct pages *all, struct ctl *ctl, const char *alias);
 void pages_free_timers(struct pages *all);
 

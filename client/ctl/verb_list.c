@@ -92,13 +92,11 @@ print_table(struct ctl *ctl, const struct pages *all)
 	return 0;
 }
 
-static int
-print_json(struct ctl *ctl, const struct pages *all)
+static void
+print_json(struct ctl *ctl, const struct evd_session *session)
 {
-	for (size_t i = 0; i < all->n; i++)
-		if (is_listed(ctl, pages_session(all, i)))
-			session_write_json(&ctl->json, pages_session(all, i));
-	return 0;
+	if (is_listed(ctl, session))
+		session_write_json(&ctl->json, session);
 }
 
 int
@@ -109,10 +107,11 @@ verb_list(struct ctl *ctl)
 
 	if (r)
 		return r;
+	if (ctl->as_json) /* as they come: there may be a million */
+		return pages_each_session(ctl, ctl_word(ctl, 0), print_json);
 	r = pages_load_sessions(&all, ctl, ctl_word(ctl, 0));
 	if (r == 0)
-		r = ctl->as_json ? print_json(ctl, &all)
-				 : print_table(ctl, &all);
+		r = print_table(ctl, &all);
 	pages_free_sessions(&all);
 	return r;
 }

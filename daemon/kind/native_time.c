@@ -230,10 +230,11 @@ own_timer(const struct native *n, uint64_t timer, const char *name)
 		return name ? delay_named(native_sched(n), n->session->id, NULL,
 				      name, strlen(name))
 			    : 0;
-	return delay_id_is_stored(timer) ||
-			       delay_sched(timer) == native_sched(n)->index
-		       ? timer
-		       : 0;
+	if (!delay_id_is_stored(timer) &&
+		delay_sched(timer) != native_sched(n)->index)
+		return 0;
+	return delay_owner(native_sched(n), timer) == n->session->id ? timer
+								     : 0;
 }
 
 int

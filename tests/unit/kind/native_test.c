@@ -301,6 +301,23 @@ test_forged_handler_index_is_ignored(void **state)
 	rig_expect(rig, "a", "count", "", "5042");
 }
 
+static void
+test_a_timer_is_its_setters_alone(void **state)
+{
+	struct rig *rig = *state;
+	char timer[32];
+
+	rig_start(rig, rig_spec(rig, "native", "a", PLUGIN_DIR "/many.so"));
+	rig_start(rig, rig_spec(rig, "native", "b", PLUGIN_DIR "/many.so"));
+	snprintf(timer, sizeof(timer), "%s", rig_call(rig, "a", "set", ""));
+	assert_true(strtoull(timer, NULL, 10) > 0);
+	rig_expect(rig, "b", "cancel", timer, "-3"); /* ESRCH */
+	rig_expect(rig, "b", "adjust", timer, "-3");
+	rig_expect(rig, "a", "adjust", timer, "0");
+	rig_expect(rig, "a", "cancel", timer, "0");
+	rig_expect(rig, "a", "cancel", timer, "-3");
+}
+
 int
 main(void)
 {
@@ -324,6 +341,7 @@ main(void)
 		TEST(test_failing_handler_fails_its_session_and_frees),
 		TEST(test_failing_start),
 		TEST(test_forged_handler_index_is_ignored),
+		TEST(test_a_timer_is_its_setters_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
