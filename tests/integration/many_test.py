@@ -39,8 +39,19 @@ class Many(ctl.TestCase):
                          (0, b"-3"))
         return time.monotonic() - start
 
+    def status(self, n):
+        """Seconds of eventctl status, which is to tell of @n sessions; the
+        best of five."""
+        times = []
+        for _ in range(5):
+            start = time.monotonic()
+            self.assertEqual(self.object("status")["sessions"], n)
+            times.append(time.monotonic() - start)
+        return min(times)
+
     def test_each_is_listed_and_found(self):
         alone = [self.timed("maker") for _ in range(200)]
+        status_alone = self.status(3)  # the maker, this client and eventctl
         before = self.rss()
         start = time.monotonic()
         self.assertEqual(self.client.call("maker", "make", str(MANY).encode()),
@@ -49,15 +60,13 @@ class Many(ctl.TestCase):
         each = (self.rss() - before) / MANY
         step = MANY // 200
         found = [self.timed(f"many/{i * step:07}") for i in range(200)]
-        start = time.monotonic()
-        self.assertEqual(self.object("status")["sessions"],
-                         MANY + 3)  # its maker, this client and eventctl
-        status = time.monotonic() - start
+        status = self.status(MANY + 3)
         start = time.monotonic()
         aliases = self.listed()
         listed = time.monotonic() - start
         print(f"{MANY} sessions: {each:.0f} B each, made in {made:.2f} s, "
-              f"status {status * 1e3:.1f} ms, listed in {listed:.2f} s, "
+              f"status {status * 1e3:.1f} ms ({status_alone * 1e3:.1f} "
+              f"alone), listed in {listed:.2f} s, "
               f"a call {mean(found) * 1e6:.0f} us ({mean(alone) * 1e6:.0f} "
               f"alone)")
         self.assertEqual(aliases, {f"many/{i:07}" for i in range(MANY)})
