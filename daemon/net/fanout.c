@@ -7,8 +7,8 @@
  * What waits for a subscriber is charged to its user as if that had posted it,
  * but for the first FANOUT_FREE copies on this loop, of FANOUT_FREE_BYTES: who
  * keeps up pays nothing.
- * A mailbox whose user has no room for more is full with what it holds, and its
- * overflow says what happens.
+ * A mailbox whose user has used three quarters of what he may have is full with
+ * what it holds, and its overflow says what happens.
  *
  * A subscriber whose overflow blocks holds the mailslot up when FANOUT_AHEAD
  * copies wait for room in its mailbox; no other does, but one whose user has no
@@ -153,10 +153,20 @@ tell_beyond(struct sched *s, struct consumer *c, struct user *user,
 	c->told_ns = s->now_ns;
 	log_warn("fanout.slow",
 		"alias=%s conn=%" PRIu64 " uid=%u pid=%d program=\"%s\" "
-		"key=%s= text=\"what waits for it is all that its user may "
-		"have: its overflow acts\"",
+		"key=%s= text=\"three quarters of what its user may have are "
+		"used: its overflow acts\"",
 		c->is.alias, c->is.conn, (unsigned)c->is.uid, (int)c->is.pid,
 		c->is.name, charge_keys[lacks]);
+}
+
+/* A quarter stays for what his other clients do, however slow this one is. */
+static bool
+leaves_some(const struct user *user, enum charge_kind kind, uint64_t n)
+{
+	uint64_t max =
+		atomic_load_explicit(&user->max[kind], memory_order_relaxed);
+
+	return user_has_room(user, kind, 0, n + max / 4);
 }
 
 /* @copy is charged to the user of @c, who may have gone; true: he has no room
@@ -172,9 +182,9 @@ charge_copy(struct sched *s, struct consumer *c, struct msg *copy)
 
 	if (!user)
 		return false;
-	if (!user_has_room(user, CHARGE_EVENTS, 0, 0))
+	if (!leaves_some(user, CHARGE_EVENTS, 0))
 		lacks = CHARGE_EVENTS;
-	else if (!user_has_room(user, CHARGE_BYTES, 0, msg_charge(copy)))
+	else if (!leaves_some(user, CHARGE_BYTES, msg_charge(copy)))
 		lacks = CHARGE_BYTES;
 	user_charge(users, user, CHARGE_BYTES, msg_charge(copy), s->now_ns);
 	copy->flags |= MSG_CHARGED;

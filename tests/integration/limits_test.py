@@ -155,6 +155,38 @@ class Limits(ctl.TestCase):
             c.close()
         self.back_to_zero(ALICE, BOB)
 
+    # B1, B2: one that stopped reading has its own overflow, and is named; the
+    # user's other clients go on
+    @ROOT
+    def test_a_slow_subscriber_leaves_room_for_its_users_others(self):
+        path = self.limits(f"[Limits uid:{ALICE}]", "Events=40")
+        self.start("--loops", "2")
+        slow, quick = (self.daemon.client_as(ALICE) for _ in range(2))
+        self.assertEqual(verb(slow, "bind", (1, "news"), (2, 1), (3, 1), (
+            9, harness.message((1, "drop-oldest"), (2, 5000))), (11, 2))[0], 0)
+        poster = self.daemon.client()
+        for _ in range(1500):
+            last = poster.post_soon("news", "e", b"x")
+        poster.until(lambda: poster.settled(last))
+        self.daemon.logged("fanout.slow")
+        line = next(line for line in self.daemon.text().splitlines()
+                    if "fanout.slow" in line)
+        for part in ("alias=news", "conn=", f"uid={ALICE}",
+                     f"pid={os.getpid()}", 'program="test"', "key=Events="):
+            self.assertIn(part, line)
+        self.daemon.logged("user.limit")
+        limit = self.of(ALICE, "Events")
+        self.assertTrue(0 < limit["used"] <= 32, limit)
+        self.assertTrue(limit["from"].startswith(path))
+        self.assertEqual([quick.post("sink", "tick") for _ in range(8)],
+                         [0] * 8)
+        slow.until(lambda: slow.deliveries)  # it is bound, and told
+        slow.send((3, harness.message((1, 1), (2, 1))))
+        slow.until(lambda: any(5 in n for n in slow.notices))  # a gap
+        slow.close()
+        quick.close()
+        self.back_to_zero(ALICE)
+
     # B1, B11: also what has had no answer at all yet
     @ROOT
     def test_calls_count_together_however_many_connections_make_them(self):
