@@ -275,10 +275,25 @@ ask(struct talk *t, unsigned client, Eventd__V1__Request *r, int verb,
 }
 
 static void
+bind_how(struct script *s, Eventd__V1__Bind *bind, Eventd__V1__Mailbox *box)
+{
+	static const char *const overflows[] = {
+		"block", "refuse", "drop-oldest", "disconnect"};
+	unsigned how = take(s);
+
+	bind->window_events = how % 8;
+	bind->mode = (Eventd__V1__BindMode)(how / 8 % 4);
+	box->overflow = (char *)overflows[how / 64];
+	box->max_events = 1 + how % 3;
+	bind->mailbox = how & 32 ? box : NULL;
+}
+
+static void
 say_names(struct talk *t, unsigned client, struct script *s)
 {
 	Eventd__V1__Request r = EVENTD__V1__REQUEST__INIT;
 	Eventd__V1__Bind bind = EVENTD__V1__BIND__INIT;
+	Eventd__V1__Mailbox box = EVENTD__V1__MAILBOX__INIT;
 	Eventd__V1__Unbind unbind = EVENTD__V1__UNBIND__INIT;
 	Eventd__V1__Resolve resolve = EVENTD__V1__RESOLVE__INIT;
 
@@ -286,7 +301,7 @@ say_names(struct talk *t, unsigned client, struct script *s)
 	case 0:
 		bind.alias = take_alias(s);
 		bind.binding = take_number(s);
-		bind.window_events = take(s) % 8;
+		bind_how(s, &bind, &box);
 		bind.window_bytes = take_number(s);
 		ask(t, client, &r, EVENTD__V1__REQUEST__VERB_BIND, &bind);
 		break;
@@ -621,13 +636,17 @@ static void
 talk_begin(struct talk *t)
 {
 	struct kernel_limits limits = kernel_limits_default;
+	struct limits *l = limits_new(0, true);
 
 	memset(t, 0, sizeof(*t));
 	log_level_now = (enum log_level)0;
 	limits.max_payload = PAYLOAD_MAX;
 	limits.max_timers = 20;
-	limits.max_sessions = 10;
+	limits.max_sessions = 16;
 	must(!kernel_init(&t->kernel, &limits, &clock_system));
+	must(l && !limits_set(l, NULL, CHARGE_EVENTS, 12, "here"));
+	limits_finish(l, UINT64_MAX, 10000);
+	users_set_limits(&t->kernel.users, l);
 	server_init(&t->server);
 	t->server.shared.version = "eventd";
 	t->server.window_posts = 8;
@@ -673,9 +692,13 @@ talk_end(struct talk *t)
 	turn(t);
 	must(!atomic_load(&t->server.shared.n_connections));
 	must(atomic_load(&t->kernel.sessions.n) == 1);
-	fake_finish(t);
-	turn(t);
+	do {
+		fake_finish(t);
+		turn(t);
+	} while (t->held);
 	check_accounts(t);
+	must(!users_find(&t->kernel.users, getuid()) ||
+		!users_find(&t->kernel.users, getuid())->used[CHARGE_EVENTS]);
 	for (unsigned i = 0; i < LOOPS; i++)
 		net_deinit(&t->nets[i]);
 	for (unsigned i = 0; i < LOOPS; i++)
