@@ -569,7 +569,9 @@ explain(struct lmdb_found *found, const char *path, int r)
 {
 	if (r == -EBUSY)
 		snprintf(found->text, sizeof(found->text),
-			"another process uses it");
+			"%.300s: another process uses it (see the lock on "
+			"its file 'owner' in lslocks)",
+			path);
 	else if (!found->text[0] || found->set_aside)
 		snprintf(found->text, sizeof(found->text), "%.300s: %s", path,
 			strerror(-r));
