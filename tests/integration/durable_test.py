@@ -602,7 +602,8 @@ class Durable(ctl.TestCase):
             other.configure("[Store]", f"Path={self.store}")
             done = other.run()
             self.assertNotEqual(done.returncode, 0)
-            self.assertIn("another process uses it", done.stderr)
+            self.assertIn(f"{self.store}: another process uses it",
+                          done.stderr)
 
     def test_a_store_that_cannot_be_opened_fails_durable_sessions_alone(self):
         self.place("/proc/nothing/here")

@@ -5,7 +5,9 @@ back, and read what is left of one that is damaged."""
 import os
 import re
 import shutil
+import struct
 import subprocess
+import time
 import unittest
 
 import ctl
@@ -101,6 +103,62 @@ class Store(ctl.TestCase):
         self.assertEqual(self.events("jobs"), kept)
         self.assertEqual(self.object("store", "stats")["state"], "ok")
         self.assert_works()
+
+    @unittest.skipIf(os.geteuid() != 0, "mounts a file system")
+    def test_a_copy_that_finds_no_room_leaves_nothing(self):
+        small = os.path.join(self.daemon.root, "small")
+        os.mkdir(small)
+        if subprocess.call(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs",
+                            small], stderr=subprocess.DEVNULL):
+            self.skipTest("no tmpfs can be mounted here")
+        self.addCleanup(subprocess.call, ["umount", "-l", small])
+        self.go()
+        self.post("jobs", 5000)
+        copy = os.path.join(small, "copy.mdb")
+        self.ctl("store", "backup", copy, code=74)
+        self.assertIn(copy, self.err)
+        self.assertIn("No space left", self.err)
+        self.assertEqual(os.listdir(small), [])
+        self.assert_works()
+
+    def test_killed_while_it_is_compacted(self):
+        self.go()
+        self.post("jobs", 20000)
+        kept = self.events("jobs")
+        for wait_s in (0, 0.001, 0.003, 0.01, 0.03):
+            compact = self.spawn("store", "compact")
+            time.sleep(wait_s)  # any instant will do
+            self.daemon.process.kill()
+            self.daemon.wait()
+            self.daemon.hear()
+            compact.wait(60)
+            self.go()
+            self.assertEqual(self.events("jobs"), kept)
+        self.assertFalse([n for n in os.listdir(self.store)
+                          if n not in ("data.mdb", "lock.mdb", "owner",
+                                       "log-0", "log-1")])
+        self.assert_works()
+
+    def test_what_a_later_eventd_wrote_is_left_as_it_is(self):
+        self.go()
+        self.post("jobs", 10)
+        self.end()
+        with open(self.data, "rb") as file:
+            was = file.read()
+        later = was.replace(b"format" + struct.pack("<Q", 2),
+                            b"format" + struct.pack("<Q", 99))
+        self.assertNotEqual(later, was)
+        with open(self.data, "wb") as file:
+            file.write(later)
+        done = self.daemon.run()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("format 99", done.stderr)
+        with open(self.data, "rb") as file:
+            self.assertEqual(file.read(), later)
+        with open(self.data, "wb") as file:
+            file.write(was)
+        self.go()
+        self.assertEqual(len(self.events("jobs")), 10)
 
     def damage(self, at):
         with open(self.data, "r+b") as file:
