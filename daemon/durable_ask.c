@@ -75,6 +75,29 @@ ask_run(struct store *store, struct store_job *job)
 	return lmdb_check(store, &ask->checked, &ask->damaged);
 }
 
+/* Which file, what is wrong, and what helps. */
+static void
+why(const struct ask *ask, char *text, size_t size)
+{
+	bool unreadable = ask->status == -EIO || ask->status == -EUCLEAN;
+
+	if (ask->salvage.text[0])
+		snprintf(
+			text, size, "%.200s: %s", ask->path, ask->salvage.text);
+	else if (ask->op != EVENTD__V1__STORE_OP__STORE_SALVAGE && unreadable)
+		snprintf(text, size,
+			"%.200s%s%.200s: %s; if it is damaged, it is set aside "
+			"at the next start, and 'eventctl store salvage' reads "
+			"what is left",
+			ask->path, ask->path[0] ? " from " : "",
+			lmdb_path(ask->durable->lmdb), strerror(-ask->status));
+	else
+		snprintf(text, size, "%.200s: %s",
+			ask->path[0] ? ask->path
+				     : lmdb_path(ask->durable->lmdb),
+			strerror(-ask->status));
+}
+
 static void
 ask_end(struct ask *ask)
 {
@@ -86,10 +109,7 @@ ask_end(struct ask *ask)
 	r.freed = ask->freed;
 	if (ask->op == EVENTD__V1__STORE_OP__STORE_CHECK)
 		r.damaged = ask->damaged;
-	snprintf(text, sizeof(text), "%.200s%s%s", ask->path,
-		ask->path[0] ? ": " : "",
-		ask->salvage.text[0] ? ask->salvage.text
-				     : strerror(-ask->status));
+	why(ask, text, sizeof(text));
 	if (ask->op == EVENTD__V1__STORE_OP__STORE_SALVAGE) {
 		r.events = ask->salvage.events;
 		r.mailboxes = ask->salvage.mailboxes;

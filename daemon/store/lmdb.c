@@ -586,6 +586,12 @@ lmdb_boxes(struct lmdb *l)
 	return boxes;
 }
 
+const char *
+lmdb_path(const struct lmdb *l)
+{
+	return l->path;
+}
+
 struct store *
 lmdb_store(struct lmdb *l)
 {

@@ -46,6 +46,9 @@ struct store *lmdb_store(struct lmdb *l);
 /* The first of all; others may be put before it meanwhile. */
 struct store_box *lmdb_boxes(struct lmdb *l);
 
+/* Its directory. */
+const char *lmdb_path(const struct lmdb *l);
+
 struct lmdb_stats {
 	uint64_t size;          /* bytes of the file */
 	uint64_t boxes, events; /* mailboxes that hold events, about; those */

@@ -234,6 +234,27 @@ class Store(ctl.TestCase):
         self.assertEqual(self.events("jobs"), kept)
         self.assert_works()
 
+    def test_damaged_while_it_is_used(self):
+        self.go()
+        self.post("jobs", 5000)
+        self.ctl("store", "backup", self.other)
+        with open(self.data, "rb") as file:
+            pages = file.read()
+        for at in range(8192, len(pages), 4096):
+            if pages[at + 10] in (1, 2):
+                self.damage(at)
+        self.ctl("store", "check", code=74)
+        self.assertIn(self.store, self.err)
+        self.assertIn("store salvage", self.err)
+        self.ctl("queue", "peek", "jobs", "-n", "100000", code=74)
+        self.ctl("status")
+        self.daemon.process.kill()
+        self.daemon.wait()
+        self.daemon.hear()
+        self.go()
+        self.assertIn("set aside", self.object("store", "stats")["text"])
+        self.assert_works()
+
     def test_what_is_left_of_a_damaged_store(self):
         self.go()
         for _ in range(20):
