@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 enum { ROWS = 400, BIG = 9000, ROUNDS = 200 };
-enum { MANY = 4000, FLIPS = 60, PAGE = 4096, PAGE_ROWS = 80 };
+enum { MANY = 1500, FLIPS = 60, PAGE = 4096, PAGE_ROWS = 80 };
 
 static int
 run_compact(struct store *store, struct store_job *job)
