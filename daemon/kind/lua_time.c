@@ -40,18 +40,22 @@ push_option(lua_State *L, const char *key)
 	return lua_getfield(L, OPTIONS, key) != LUA_TNIL;
 }
 
+/* Rounded up: only 0 is none. What is no number at all (0/0) is in no range. */
 static uint64_t
 option_ns(lua_State *L, const char *key)
 {
 	uint64_t ns = 0;
+	lua_Number s;
 
 	if (push_option(L, key)) {
-		if (lua_type(L, -1) != LUA_TNUMBER || lua_tonumber(L, -1) < 0 ||
-			lua_tonumber(L, -1) > LUA_SECONDS_MAX)
+		s = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
+		if (!(s >= 0 && s <= LUA_SECONDS_MAX))
 			luaL_error(L,
 				"the option '%s' is seconds, from 0 to %d", key,
 				(int)LUA_SECONDS_MAX);
-		ns = (uint64_t)(lua_tonumber(L, -1) * NS_PER_S);
+		ns = (uint64_t)(s * NS_PER_S);
+		if (!ns && s > 0)
+			ns = 1;
 	}
 	lua_pop(L, 1);
 	return ns;

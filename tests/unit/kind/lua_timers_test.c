@@ -148,6 +148,8 @@ test_bad_options_are_errors(void **state)
 		{"eventd.delay, 1, 'x', '', {clock = 'sun'}",
 			"cannot be 'sun'"},
 		{"eventd.delay, 1, 'x', '', {slack = -1}", "is seconds"},
+		{"eventd.delay, 1, 'x', '', {slack = 0/0}", "is seconds"},
+		{"eventd.delay, 1, 'x', '', {every = 1e-12}", "at least 0.001"},
 		{"eventd.delay, 1, 'x', '', {every = 1e-9}", "0.001"},
 		{"eventd.alarm, 1, 'x', '', {clock = 'boottime'}", "wall"},
 		{"eventd.schedule, 'daily', 'x', '', {every = 1}",
