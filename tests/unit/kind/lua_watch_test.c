@@ -301,9 +301,21 @@ static struct asking {
 	pthread_t thread;
 	struct stall stall;
 	bool stops;
+	uint64_t since_ns;      /* CPU time: it was first seen in a handler */
 	volatile bool is_asked; /* it ran a handler then */
-	_Atomic bool told, enough;
+	_Atomic bool there, told, enough;
 } asking;
+
+enum { THERE_MS = 10 }; /* of CPU time; to where it stays it takes far less */
+
+static uint64_t
+cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
+}
 
 static void
 on_ask(int number)
@@ -315,7 +327,13 @@ on_ask(int number)
 	(void)number;
 	if (!m)
 		return;
-	asking.is_asked = s->ops->stalled(s, &asking.stall, asking.stops);
+	if (!asking.since_ns)
+		asking.since_ns = cpu_ns();
+	if (asking.there)
+		asking.is_asked =
+			s->ops->stalled(s, &asking.stall, asking.stops);
+	asking.there =
+		cpu_ns() - asking.since_ns > THERE_MS * (uint64_t)NS_PER_MS;
 	errno = saved_errno;
 }
 
@@ -326,6 +344,10 @@ ask_until_told(void *arg)
 	unsigned patience_ms = asking.stops ? 1000 : 20;
 
 	(void)arg;
+	while (!asking.enough && !asking.there) {
+		pthread_kill(asking.thread, SIGUSR1);
+		usleep(1000);
+	}
 	while (!asking.enough && !asking.told) {
 		stall_ask(&asking.stall);
 		pthread_kill(asking.thread, SIGUSR1);
