@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "kind/lua_session.h"
+#include "kind/lua_watch.h"
 
 enum {
 	STEP = 16, /* bytes between two sizes */
 	CLASSES = LUA_MEMORY_SURE / STEP,
-	KEEP = 64 << 10, /* bytes of each size */
+	KEEP = 64 << 10,  /* bytes of each size */
+	LARGE = 64 << 10, /* bytes: no more at once for who is late */
 };
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -131,6 +133,15 @@ resize(struct lua_session *ls, void *p, size_t old, size_t size)
 	return p;
 }
 
+/* A __call that is its own table makes Lua push it for ever within one
+ * instruction, where no hook runs, and move all of the stack each time. All
+ * that can stop it is that it gets no larger stack, which is a new block. */
+static inline bool
+is_too_late(size_t size)
+{
+	return size > LARGE && lua_watch_is_late_now();
+}
+
 void *
 lua_allocate(void *data, void *p, size_t old, size_t size)
 {
@@ -142,7 +153,8 @@ lua_allocate(void *data, void *p, size_t old, size_t size)
 		give(ls, p, old);
 		return NULL;
 	}
-	if (!size || is_too_much(ls, size)) /* @old is a type */
+	/* @old is a type */
+	if (!size || is_too_much(ls, size) || is_too_late(size))
 		return NULL;
 	return take(ls, size);
 }

@@ -168,7 +168,9 @@ resume(struct lua_session *ls, int n_args)
 	lua_watch_enter(&before, ls->co, ls->handler_ms);
 	status = lua_resume(ls->co, NULL, n_args, &n);
 	late = lua_watch_leave(&before);
-	if (late && (status == LUA_OK || status == LUA_YIELD))
+	/* One that is late may have been refused memory for that. */
+	if (late && (status == LUA_OK || status == LUA_YIELD ||
+			    status == LUA_ERRMEM))
 		return late == LUA_WATCH_LATE ? LUA_SESSION_LATE
 					      : LUA_SESSION_STALLED;
 	if (status == LUA_OK) {

@@ -383,3 +383,13 @@ lua_watch_is_late(void)
 {
 	return lua_watch_here.late;
 }
+
+bool
+lua_watch_is_late_now(void)
+{
+	struct lua_watch *w = &lua_watch_here;
+
+	if (w->by_hook && !w->late)
+		look_at_clock(w);
+	return w->late;
+}

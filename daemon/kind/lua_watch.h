@@ -103,6 +103,8 @@ lua_watch_leave(const struct lua_watch_mark *before)
 /* What runs now is late. An error raised by the hook travels with hooks off,
  * until it is caught: nothing of the script may be run meanwhile. */
 bool lua_watch_is_late(void);
+/* The same where no hook runs: looks at the clock if nothing else does. */
+bool lua_watch_is_late_now(void);
 /* What is said of one that was stopped by OnStall=. */
 const char *lua_watch_stalled_text(void);
 /* For C functions that may take long: raise the hook's error if it is. */

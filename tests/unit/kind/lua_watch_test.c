@@ -70,6 +70,24 @@ test_endless_calls(void **state)
 	expect_stopped(state, "while true do string.format('%d', 1) end");
 }
 
+/* B94: one instruction without end, in which no hook runs. */
+static void
+test_call_of_itself(void **state)
+{
+	struct session *s = slow(*state, "local t = setmetatable({}, {})\n"
+					 "getmetatable(t).__call = t\nt()");
+
+	rig_expect_failed(s, "handler ran longer than HandlerTimeout=30ms");
+}
+
+static void
+test_call_of_itself_in_pcall(void **state)
+{
+	expect_stopped(state, "local t = setmetatable({}, {})\n"
+			      "getmetatable(t).__call = t\n"
+			      "while true do pcall(t) end");
+}
+
 static void
 test_pcall_does_not_save_it(void **state)
 {
@@ -484,6 +502,8 @@ main(void)
 		TEST(test_endless_loop),
 		TEST(test_repeat_until_false),
 		TEST(test_endless_calls),
+		TEST(test_call_of_itself),
+		TEST(test_call_of_itself_in_pcall),
 		TEST(test_pcall_does_not_save_it),
 		TEST(test_nested_pcalls_do_not_save_it),
 		TEST(test_xpcall_does_not_save_it),
