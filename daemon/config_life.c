@@ -64,34 +64,49 @@ config_set_group(
 		config_file_error(f, f->at, "out of memory");
 }
 
-void
-config_set_after(
-	struct config_file *f, const struct config_key *key, const char *value)
+/* Each of the words that blanks separate to @take, with its column: 0 or
+ * -ENOMEM. */
+static void
+each_word(struct config_file *f, const char *value,
+	int (*take)(struct config_file *f, char *word))
 {
 	struct config_place start = f->at;
 	char *copy = strdup(value), *rest = copy, *word;
 	bool bad = !copy;
 
-	(void)key;
 	while (!bad && (word = strsep(&rest, " \t"))) {
 		f->at.column = start.column + (unsigned)(word - copy);
-		if (!*word)
-			continue;
-		if (!name_is_valid(word, strlen(word), ENVELOPE_ALIAS_MAX))
-			config_file_error(f, f->at,
-				"'%s' names no session: After= takes names of "
-				"session files, without .conf, and aliases",
-				word);
-		else if (spec_of(f)->n_after == AFTER_MAX)
-			config_file_error(f, f->at,
-				"After= takes at most %d names", AFTER_MAX);
-		else
-			bad = spec_add_after(spec_of(f), word) != 0;
+		if (*word)
+			bad = take(f, word) != 0;
 	}
 	f->at = start;
 	if (bad)
 		config_file_error(f, f->at, "out of memory");
 	free(copy);
+}
+
+static int
+add_after(struct config_file *f, char *word)
+{
+	if (!name_is_valid(word, strlen(word), ENVELOPE_ALIAS_MAX))
+		config_file_error(f, f->at,
+			"'%s' names no session: After= takes names of "
+			"session files, without .conf, and aliases",
+			word);
+	else if (spec_of(f)->n_after == AFTER_MAX)
+		config_file_error(
+			f, f->at, "After= takes at most %d names", AFTER_MAX);
+	else
+		return spec_add_after(spec_of(f), word);
+	return 0;
+}
+
+void
+config_set_after(
+	struct config_file *f, const struct config_key *key, const char *value)
+{
+	(void)key;
+	each_word(f, value, add_after);
 }
 
 /* "jobs:shared:4"; false: it is no such word. */
@@ -128,7 +143,6 @@ is_bound(const struct session_spec *spec, const char *alias)
 	return false;
 }
 
-/* 0 or -ENOMEM. */
 static int
 add_bind(struct config_file *f, char *word)
 {
@@ -156,20 +170,8 @@ void
 config_set_bind(
 	struct config_file *f, const struct config_key *key, const char *value)
 {
-	struct config_place start = f->at;
-	char *copy = strdup(value), *rest = copy, *word;
-	bool bad = !copy;
-
 	(void)key;
-	while (!bad && (word = strsep(&rest, " \t"))) {
-		f->at.column = start.column + (unsigned)(word - copy);
-		if (*word)
-			bad = add_bind(f, word) != 0;
-	}
-	f->at = start;
-	if (bad)
-		config_file_error(f, f->at, "out of memory");
-	free(copy);
+	each_word(f, value, add_bind);
 }
 
 void

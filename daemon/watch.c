@@ -154,7 +154,6 @@ static void
 probe_send(struct watch *w, unsigned i)
 {
 	struct watch_probe *probe = &w->probes[i];
-
 	uint64_t now = clock_now(&clock_system);
 
 	probe->held.session = probe->told ? probe->session : 0;
